@@ -13,7 +13,7 @@ from deeplimit.common.depths_as_text import parse_depths
 OURS = ("euler-maruyama", "milstein", "heun", "rk4")
 
 
-@command("device", "workers", "dask", "store", "quiet")
+@command("device", "workers", "dask", "store")
 def check_solver(
     scheme: Annotated[
         str,
@@ -66,6 +66,7 @@ def check_solver(
         reference=reference,
         seed=run.seed,
         confidence=confidence,
+        progress=not run.quiet,
     )
     passed = dict.fromkeys(("documented order", "faster than documented", "measured"), 0)
     failed = dict.fromkeys(("not the documented order", "not the limit"), 1)

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import itertools
 import logging
+import multiprocessing
 import os
 import pickle
 import sys
@@ -64,6 +65,31 @@ def shown(progress: Progress | bool | None, name: str) -> Iterator[Progress | No
     else:
         with _terminal_bar(name) as move:
             yield move
+
+
+@contextlib.contextmanager
+def in_one_pass(progress: object, name: str) -> Iterator[Progress]:
+    """Yield a function that shows the fraction done of work without blocks; all is done where it ends.
+
+    Raises TypeError for a progress that is no function, truth value or None.
+    """
+    with shown(Running.checked(None, None, None, progress).progress, name) as show:
+        reached = 0.0
+
+        def move(fraction: float) -> None:
+            nonlocal reached
+            if show is not None and fraction > reached:
+                reached = min(fraction, 1.0)
+                with validation.noted("deeplimit called progress with the fraction done."):
+                    show(reached)
+
+        yield move
+        move(1.0)
+
+
+def part_of(move: Progress, first: float, last: float) -> Progress:
+    """Return the function that shows the fraction done of one part of the work."""
+    return lambda fraction: move(first + fraction * (last - first))
 
 
 def _line_in_the_log(name: str) -> Progress:
@@ -569,7 +595,13 @@ class Running:
 
             def sent(block: int) -> Future[Part]:
                 return executor.submit(
-                    _run, measurement, block, next(attempts), environment(), torch.get_num_threads()
+                    _run,
+                    measurement,
+                    block,
+                    next(attempts),
+                    environment(),
+                    torch.get_num_threads(),
+                    os.getpid(),
                 )
 
             try:
@@ -639,13 +671,19 @@ def _specified(measurement: Measurement[Any, Any]) -> tuple[dict[str, Any], list
 
 
 def _run(
-    measurement: Measurement[Part, Any], block: int, _attempt: int, versions: dict[str, str], threads: int
+    measurement: Measurement[Part, Any],
+    block: int,
+    _attempt: int,
+    versions: dict[str, str],
+    threads: int,
+    caller: int = 0,
 ) -> Part:
     """Run a block on an executor; Dask would take a second attempt with equal arguments for the first.
 
     Operations of one that does not run side by side use as many threads as the caller's. Raises ValueError on
     a machine with other versions or kernels than the caller's, whose last bits may differ.
     """
+    _end_with(caller)
     if different := [*differences(environment(), versions)]:
         raise ValueError(
             f"executor has workers with other versions, or on another machine ({'; '.join(different)}). Their"
@@ -653,6 +691,27 @@ def _run(
         )
     with threads_per_operation(1 if measurement.side_by_side else threads, measurement.device):
         return measurement.run(block)  # in this process, too
+
+
+_watched: set[int] = set()
+"""The process whose parent is watched: this one, or none; a copy of a process has another number."""
+
+
+def _end_with(caller: int) -> None:
+    """End this process once the caller is gone, where it is a worker of the caller's own pool.
+
+    A pool that is killed, by SIGTERM say, leaves its workers waiting for the next block for ever.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None or parent.pid != caller or os.getpid() in _watched:
+        return
+    _watched.add(os.getpid())
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)  # nobody is left to read results, and the main thread may wait in a queue
+
+    threading.Thread(target=watch, name="deeplimit: end with the caller", daemon=True).start()
 
 
 def _unpacked(measurement: Measurement[Part, Any], journal: Journal, block: int) -> Part:

@@ -21,6 +21,13 @@ Factory = Callable[[int], Any]
 """Modules draw their weights from the global generators: one stack is built at a time."""
 
 
+NOT_KNOWN = (
+    "how the blocks of a module draw their weights (an equation that holds one draw is the limit of a factory"
+    " that draws the same each time: call torch.manual_seed in it)"
+)
+"""What every report on a module's blocks says of their weights."""
+
+
 @final
 @dataclass(frozen=True)
 class FreshBlocks(WeightLaw):
@@ -36,7 +43,7 @@ class FreshBlocks(WeightLaw):
 
     @property
     def facts(self) -> Facts:
-        return Facts(Dependence.UNKNOWN, not_known=("how the blocks of a module draw their weights",))
+        return Facts(Dependence.UNKNOWN, not_known=(NOT_KNOWN,))
 
     @property
     def layer_exponent(self) -> float:

@@ -102,7 +102,7 @@ def checked_call(
         ) from error
     except Exception as error:
         cast = (
-            " Cast what it holds to the dtype of h, as in W.to(h), or choose dtype=."
+            " Cast what it holds to the dtype of h, as in W.to(h) or module.double(), or choose dtype=."
             if "dtype" in str(error)
             else ""
         )

@@ -46,7 +46,8 @@ FACTORIES = (__name__, "deeplimit.networks.architectures")
 FOR_MODULES = (
     " For torch modules, check_depth(factory) measures what factory(depth) builds at several depths, and"
     " probe(model, batch) one model. A function of the depth that returns the blocks in order is a network,"
-    " too: stability(blocks, x=x), compare_laws(blocks, limit, x)."
+    " too: identify(factory, x) names its limit, compare(factory, limit, x) takes an ODE f(t, h), and"
+    " compare_laws(factory, limit, x) an SDE."
 )
 
 
@@ -442,10 +443,9 @@ def checked_network(value: object, name: str = "resnet") -> ResidualNetwork:
         hint = f" Call it first: {called}({'width=40' if value.__module__ == __name__ else '...'})."
     elif callable(value):
         hint = (
-            " If it builds a torch module of a given depth, identify(factory, x) says which limit it has, and"
-            " check_depth(factory) how its branches scale. If it returns the blocks of a stack,"
-            " stability(factory, x=x) and compare(factory, limit, x=x) take it, with an ODE f(t, h) as the"
-            " limit."
+            " A function of the depth that returns a stack of torch blocks needs x=, their input:"
+            " identify(factory, x) says which limit it has, compare(factory, limit, x) takes an ODE f(t, h),"
+            " and stability(factory, x=x) measures growth. check_depth(factory) takes any module."
         )
     raise TypeError(f"{name} must be a ResidualNetwork, such as res1(width=40); got {passed}.{hint}")
 

@@ -492,7 +492,11 @@ class _Sequence(Generic[SomeReport]):
 
     def need(self, size: Size, request: SampleSizeRequest) -> RequiredSampleSize | None:
         """Return what would decide, whatever the caller has fixed; None where nothing is known to."""
-        sizes = next_sizes(size, request.after(self.raised), depth_is_free=True, count_is_free=True)
+        wanted = request.after(self.raised)
+        sizes = next_sizes(size, wanted, depth_is_free=True, count_is_free=True)
+        if wanted.order[:1] == (Asks.COUNT,) and wanted.times * size.count <= MOST_COUNT:
+            # All that would decide, of which the next analysis takes a part.
+            sizes = (size.larger(math.ceil(wanted.times)), *sizes)
         possible = ((each, self.predicted(each)) for each in sizes)
         found = next(((each, seconds) for each, seconds in possible if seconds < float("inf")), None)
         return None if found is None else RequiredSampleSize(found[0].depths, found[0].count, found[1])

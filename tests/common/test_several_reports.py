@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from functools import partial
 
 import matplotlib as mpl
 import numpy as np
@@ -13,6 +14,7 @@ from refusals import assert_refused
 
 import deeplimit as dl
 from deeplimit.common import axes as drawing
+from deeplimit.statistics.adaptive_sampling import InterimAnalysis
 
 SETTINGS = {"depths": [8, 16, 32], "paths": 64}
 NUMBERS = ["rate", "low", "high", "confidence", "verdict", "seconds"]
@@ -182,6 +184,23 @@ def test_what_is_no_report_or_of_several_kinds_is_refused(compared, stable, func
     assert_refused(lambda: function(compared, ["a"]), ValueError, "labels", "1")
     assert_refused(lambda: function(compared, ["a", 2]), TypeError, "labels[1]", "2")
     assert_refused(lambda: function(stable, of="noise"), ValueError, "of", "noise")
+
+
+def test_what_a_clock_read_makes_no_two_reports_unequal(compared, tmp_path):
+    slower = dataclasses.replace(compared[0], seconds=compared[0].seconds + 1)
+    assert slower == compared[0]
+    assert hash(slower) == hash(compared[0])
+    call = partial(dl.compare, dl.res1(2), depths=[2, 4, 8], paths=64, store=tmp_path / "runs.sqlite")
+    first, resumed = call(), call()
+    assert (first == resumed, first.seconds == resumed.seconds) == (True, False)
+
+
+def test_seconds_in_parts_of_a_report_are_not_compared_either(compared):
+    looks = (InterimAnalysis((2, 4), 8, "converges", "", (0.4, 0.6), 0.95, 1.0),)
+    one = dataclasses.replace(compared[0], looks=looks)
+    other = dataclasses.replace(compared[0], looks=(dataclasses.replace(looks[0], seconds=2.0),))
+    assert one == other
+    assert one != dataclasses.replace(one, looks=(dataclasses.replace(looks[0], paths=9),))
 
 
 def test_a_depth_at_which_paths_were_lost_is_left_out(compared):

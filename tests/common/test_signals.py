@@ -2,18 +2,22 @@
 
 import contextlib
 import dataclasses
+import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 import deeplimit as dl
-from deeplimit.common import files
+from deeplimit.common import files, measurement
 
 SECONDS = 2.0
 """Within this time an exception of the caller's comes through."""
@@ -102,6 +106,89 @@ def test_it_comes_through_while_processes_work(store, tmp_path):
         came_through(lambda: dl.measure(Sleeping(), executor=pool, **where), TimeoutError("time is up"), 3.0)
         for process in [*pool._processes.values()]:
             process.kill()
+
+
+class Parent:
+    """A caller that is gone after a moment."""
+
+    def __init__(self, pid):
+        self.pid, self.gone = pid, threading.Event()
+
+    def join(self):
+        assert self.gone.wait(SECONDS)
+
+
+def test_a_worker_of_the_callers_own_pool_ends_with_the_caller(monkeypatch):
+    parent, ended = Parent(7), threading.Event()
+    monkeypatch.setattr(measurement.multiprocessing, "parent_process", lambda: parent)
+    monkeypatch.setattr(measurement.os, "_exit", lambda code: ended.set())
+    monkeypatch.setattr(measurement, "_watched", set())
+    before = threading.active_count()
+    measurement._end_with(8)  # a caller elsewhere, such as Dask's client
+    assert threading.active_count() == before
+    measurement._end_with(7)
+    measurement._end_with(7)
+    assert threading.active_count() == before + 1
+    assert not ended.is_set()
+    parent.gone.set()
+    assert ended.wait(SECONDS)
+
+
+PROGRAM = """
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+import deeplimit as dl
+from test_signals import Noting
+if __name__ == "__main__":
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        dl.measure(Noting(sys.argv[1]), executor=pool)
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Noting(Sleeping):
+    """Blocks that note their process in a folder, and wait."""
+
+    folder: str
+
+    def run(self, block, tick=None):
+        Path(self.folder, str(os.getpid())).touch()
+        return super().run(block, tick)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=lambda end: end.name)
+def test_a_process_that_is_ended_leaves_no_workers_of_its_pool(end, tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    (tmp_path / "workers").mkdir()
+    where = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    arguments = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "workers")]
+    process = subprocess.Popen(arguments, env=os.environ | {"PYTHONPATH": where})
+    try:
+        assert within(60.0, lambda: len([*(tmp_path / "workers").iterdir()]) == 2)
+        process.send_signal(end)
+        assert process.wait(10.0) != 0
+        pids = [int(each.name) for each in (tmp_path / "workers").iterdir()]
+        assert within(10.0, lambda: not any(map(is_alive, pids)))
+    finally:
+        process.kill()
+
+
+def within(seconds, true):
+    """Whether something becomes true in this time."""
+    last = time.monotonic() + seconds
+    while not (found := true()) and time.monotonic() < last:
+        time.sleep(0.05)
+    return found
+
+
+def is_alive(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
 
 
 def test_a_block_that_raises_the_same_kind_is_tried_again_and_named():

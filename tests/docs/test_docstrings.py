@@ -54,6 +54,19 @@ def test_a_signature_shows_the_value_of_a_default_that_the_code_names(package):
         assert shown == repr(inspect.signature(getattr(dl, name)).parameters["depths"].default)
 
 
+def test_a_page_shows_the_function_and_not_the_module_of_its_name(package):
+    """The pages of `identify`, `recommend` and nine more began with constants of their modules."""
+    wrong = {}
+    for place, held in (("", dl), ("datasets.", dl.datasets)):
+        for name in held.__all__:
+            if inspect.isfunction(getattr(held, name)):
+                shown = package[f"{place}{name}"]
+                shown = shown.final_target if shown.is_alias else shown
+                if not shown.is_function:
+                    wrong[f"{place}{name}"] = shown.path
+    assert wrong == {}
+
+
 def test_every_parameter_has_an_entry_of_its_own(package):
     """None stands in the text of its neighbour, where the reference would not show it as a parameter."""
     swallowed, entries = [], 0

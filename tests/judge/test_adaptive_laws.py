@@ -49,6 +49,24 @@ def test_more_draws_are_taken_where_an_interval_is_too_wide(few_looks, monkeypat
     assert "2 of at most" in str(report)
 
 
+def test_the_reason_and_the_line_of_what_is_needed_name_the_same_number_of_draws(monkeypatch):
+    """44 times as many draws were said to do, and a line further down named 16 times as many."""
+    monkeypatch.setattr(adaptive_sampling, "MOST_ANALYSES", 1)
+    start = adaptive_sampling.Size((8, 16, 32, 64), 200)
+    monkeypatch.setattr("deeplimit.judge.in_law.adaptive.ComparingLaws.start", start)
+    report = dl.compare_laws(dl.res3(2), depths="auto", draws="auto", tolerance=0.05, seed=2)
+    assert (report.rule, report.draws) == ("is_too_uncertain", 200)
+    reach = float((np.abs(report.floors) + report.floor_margins).max())
+    times = verdict.more_draws(reach, report.tolerance)
+    assert times > adaptive_sampling.MOST_TIMES
+    assert report.needs.paths == times * report.draws
+    assert f" {times:.0f} times" in report.reason
+
+
+def test_fewer_than_four_times_as_many_draws_are_not_said_to_decide():
+    assert [verdict.more_draws(reach, 0.1) for reach in (0.11, 0.2, 0.25)] == [4.0, 4.0, 7.0]
+
+
 def test_steps_for_given_depths_are_refused_where_depths_are_chosen():
     with pytest.raises(ValueError, match=r"^steps=512"):
         dl.compare_laws(dl.res3(2), depths="auto", steps=512)

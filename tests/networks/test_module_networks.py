@@ -166,7 +166,41 @@ def test_bad_factories_are_refused(name):
 
 
 def test_bad_calls_with_factories_are_refused():
-    assert_refused(lambda: dl.stability(random_blocks), TypeError, "resnet", "stability(factory, x=x)")
+    assert_refused(lambda: dl.stability(random_blocks), TypeError, "resnet", "x=", "stability(factory, x=x)")
     assert_refused(lambda: dl.stability(random_blocks, x=torch.ones(3)), ValueError, "x")
     assert_refused(lambda: dl.module_network(random_blocks, 0), ValueError, "width", "0")
     assert_refused(lambda: dl.module_network(random_blocks, (3, "4")), TypeError, "width", "'4'")
+
+
+def tied(depth):
+    """One block in all layers; `torch.manual_seed` decides it."""
+    block = nn.Linear(WIDTH, WIDTH)
+    return [block] * depth
+
+
+def test_a_factory_without_inputs_is_told_which_functions_take_it_with_them():
+    words = ("x=", "identify(factory, x)", "compare(factory, limit, x)")
+    assert_refused(lambda: dl.compare(random_blocks), TypeError, "resnet", *words)
+    assert_refused(
+        lambda: dl.compare(nn.Sequential(nn.Tanh())), TypeError, "resnet", *words[1:], "compare_laws"
+    )
+
+
+def test_a_block_that_runs_in_every_layer_stands_in_the_list_as_often():
+    class Loop(nn.Module):
+        def __init__(self, depth):
+            super().__init__()
+            self.block, self.depth = nn.Linear(WIDTH, WIDTH), depth
+
+        def forward(self, h):
+            for _ in range(self.depth):
+                h = h + self.block(h) / self.depth
+            return h
+
+    assert_refused(lambda: dl.identify(Loop, X, depths=(2, 4, 8)), ValueError, "factory", "[block] * depth")
+    assert len(dl.module_network(tied, WIDTH).weights) == 1
+
+
+def test_reports_on_blocks_say_what_an_equation_of_one_draw_needs():
+    (said,) = dl.module_network(tied, WIDTH).facts.not_known
+    assert "manual_seed" in said

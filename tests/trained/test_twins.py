@@ -71,6 +71,8 @@ def test_a_twin_changes_no_printed_digit(name, depth):
 
 NAMED = ("encoder, norm first", "vision transformer", "layer scales", "gpt-2", "llama")
 """Networks whose names tell the place of every gain."""
+UNSEEN = ("factor",)
+"""Networks with a number in the forward that multiplies branches: it is in no state_dict, as reports say."""
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,14 @@ def test_names_alone_give_the_same_objects_or_a_refusal(name):
         assert name not in NAMED
         return
     other = objects(states["other"], DEPTHS[0], None)
+    if name in UNSEEN:  # the same up to one number per layer
+        assert apart(mine, other) > 0.1
+        mine, other = ({key: _of_size_one(value) for key, value in each.items()} for each in (mine, other))
     assert apart(mine, other) < 1e-9
+
+
+def _of_size_one(layers):
+    return torch.nn.functional.normalize(layers.flatten(1))
 
 
 @pytest.mark.nightly

@@ -15,6 +15,7 @@ from torch import nn
 
 from deeplimit.common import validation
 from deeplimit.common.global_state import by_default, seeded
+from deeplimit.common.measurement import Progress, in_one_pass, part_of
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.verdict import judge, said
 from deeplimit.judge.block_limit import verdict, wording
@@ -30,6 +31,9 @@ from deeplimit.version import versions
 LEAST_DRAWS = 16
 """Fewer networks leave the variance of a sum uncertain by more than a third."""
 
+OF_NETWORKS = 0.3
+"""Fraction done once all networks are measured, where a limit is drawn afterwards: that takes longer."""
+
 
 @by_default
 def identify(
@@ -40,6 +44,7 @@ def identify(
     draws: int = 48,
     confidence: float = 0.99,
     seed: int = 0,
+    progress: Progress | bool | None = None,
 ) -> IdentifiedLimit:
     """Find out which residual exponent and which infinite-depth limit a stack of torch blocks has.
 
@@ -58,6 +63,8 @@ def identify(
         draws: Networks per depth, at least 16.
         confidence: Level of the exponents' intervals.
         seed: Seed of everything random; global generators are left as they were.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
+            call of more than ten seconds says in the log how long it will take.
 
     Returns:
         An `IdentifiedLimit`: `verdict`, `exponent` with its interval, `equation` with the measured constants,
@@ -87,10 +94,12 @@ def identify(
         ('isotropic SDE', 0.5)
     """
     started, given = time.perf_counter(), {**locals()}
-    with contextlib.ExitStack() as restored:
-        return _identified(factory, x, depths, draws, confidence, seed, restored, started).called_by(
-            "identify", given
-        )
+    with (
+        contextlib.ExitStack() as restored,
+        in_one_pass(progress, "identify") as move,
+    ):
+        found = _identified(factory, x, depths, draws, confidence, seed, restored, started, move)
+    return found.called_by("identify", given)
 
 
 def _identified(
@@ -102,6 +111,7 @@ def _identified(
     seed: int,
     restored: contextlib.ExitStack,
     started: float,
+    move: Progress,
 ) -> IdentifiedLimit:
     checked = validation.depths(depths, at_least=3)
     many = validation.integer(draws, "draws", minimum=LEAST_DRAWS, maximum=10_000)
@@ -122,11 +132,15 @@ def _identified(
     kept: tuple[Stack, ...] = ()
     taken: list[AtDepth] = []
     odes: list[np.ndarray] = []
-    lost = 0.0
+    lost = done = 0.0
     shared: torch.Tensor | None = None
     chosen: torch.Tensor | None = None
     for depth, row in zip(checked, seeds, strict=True):
-        stacks = [read(_built(factory, depth, each, restored), where, batch) for each in row]
+        stacks = []
+        for each in row:
+            stacks.append(read(_built(factory, depth, each, restored), where, batch))
+            done += depth / (many * sum(checked))
+            move(OF_NETWORKS * done)
         finite = tuple(stack for stack in stacks if bool(torch.isfinite(stack.states[-1]).all()))
         lost = 1 - len(finite) / many
         if len(finite) < LEAST_DRAWS:
@@ -150,7 +164,9 @@ def _identified(
         )
     evidence = evidence_of(taken, odes, lost, level)
     if verdict.may_diffuse(evidence):
-        evidence = dataclasses.replace(evidence, beside=beside(kept, evidence.may_drift, stream, random))
+        part = part_of(move, OF_NETWORKS, 1.0)
+        drawn = beside(kept, evidence.may_drift, stream, random, part)
+        evidence = dataclasses.replace(evidence, beside=drawn)
     judged = judge(verdict.limit, evidence)
     return IdentifiedLimit(
         verdict=judged.code,

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deeplimit.common.measurement import Progress
 from deeplimit.judge.block_limit.reading import Stack
 from deeplimit.judge.in_law.two_sample import holm, kolmogorov_smirnov
 
@@ -46,7 +47,9 @@ class Beside:
 
 
 @torch.no_grad()
-def draw_limit(stacks: Sequence[Stack], drifts: bool, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def draw_limit(
+    stacks: Sequence[Stack], drifts: bool, generator: torch.Generator, moved: Progress | None = None
+) -> tuple[Tensor, Tensor]:
     """Return the starts and PATHS draws (P, n, *shape) of the limit at time 1.
 
     Path p starts where network p mod R does. By Euler-Maruyama with one step per layer: a step adds
@@ -75,6 +78,8 @@ def draw_limit(stacks: Sequence[Stack], drifts: bool, generator: torch.Generator
             weight = noise[:, j].repeat_interleave(inputs).reshape(per_state)
             total += weight * (stacks[network].blocks[layer](states.clone()) - states)
         states = states + total
+        if moved is not None:
+            moved((step + 1) / blocks)
     return starts, states.reshape(starts.shape)
 
 
@@ -104,10 +109,14 @@ def _added_by(blocks: Sequence[Callable[[Tensor], Tensor]], state: Tensor) -> Te
 
 
 def beside(
-    stacks: Sequence[Stack], drifts: bool, generator: torch.Generator, random: np.random.Generator
+    stacks: Sequence[Stack],
+    drifts: bool,
+    generator: torch.Generator,
+    random: np.random.Generator,
+    moved: Progress | None = None,
 ) -> Beside:
     """Compare the ends of networks with those of the limit that their updates have."""
-    starts, ends = draw_limit(stacks, drifts, generator)
+    starts, ends = draw_limit(stacks, drifts, generator, moved)
     own = [torch.stack([stack.states[at] for stack in stacks]) for at in (0, -1)]
     began, ended, begin, end = (each.flatten(2).double().numpy() for each in (*own, starts, ends))
     drawn = random.standard_normal(began.shape[2])

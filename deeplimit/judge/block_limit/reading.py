@@ -81,7 +81,8 @@ def growing_list(models: Sequence[nn.Module]) -> str:
         raise ValueError(
             "factory must return blocks in a list that is longer the deeper the network;"
             f" {type(models[0]).__name__} has no nn.Sequential or nn.ModuleList of that kind. Return the"
-            " list of its blocks instead, or use check_depth, which follows the forward."
+            " list of its blocks instead, [block] * depth where one block runs in every layer, or use"
+            " check_depth, which follows the forward."
         )
     return min(growing, key=lambda name: (name.count("."), -lists[-1][name]))
 

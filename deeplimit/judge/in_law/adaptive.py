@@ -11,6 +11,7 @@ import numpy as np
 from deeplimit.common.verdict import LawVerdict
 from deeplimit.judge.in_law.report import LawReport
 from deeplimit.judge.in_law.simulation import Plan, Sample
+from deeplimit.judge.in_law.verdict import more_draws
 from deeplimit.statistics.adaptive_sampling import Asks, InterimAnalysis, SampleSizeRequest, Size, Study
 
 DEFAULT = Size((8, 16, 32, 64, 128), 16384)
@@ -67,7 +68,4 @@ class ComparingLaws(Study[LawReport]):
         if report.verdict != LawVerdict.CANNOT_TELL:
             return None
         reach = float((np.abs(report.floors) + report.floor_margins).max())
-        # Margins are sampling error for the most part, which four times as many draws halve.
-        return SampleSizeRequest.of(
-            ASKS[report.rule], noise=1.0, times=max(4.0, (reach / report.tolerance) ** 2)
-        )
+        return SampleSizeRequest.of(ASKS[report.rule], noise=1.0, times=more_draws(reach, report.tolerance))

@@ -31,6 +31,14 @@ FALLEN = 0.5
 """
 
 
+def more_draws(reach: float, tolerance: float) -> float:
+    """Return how many times as many draws bring down to the tolerance what a difference may be.
+
+    Margins are sampling error for the most part, which four times as many draws halve.
+    """
+    return max(4.0, float(np.ceil((reach / tolerance) ** 2)))
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What a verdict rests on: K test functions, m depths, T statistics.

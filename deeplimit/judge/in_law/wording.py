@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from deeplimit.common.verdict import Judgement, Sentences, said
-from deeplimit.judge.in_law.verdict import SHALLOW, Evidence
+from deeplimit.judge.in_law.verdict import SHALLOW, Evidence, more_draws
 
 
 def reason(judgement: Judgement[Any]) -> str:
@@ -27,10 +27,10 @@ def _grows_with_depth(e: Evidence) -> str:
 
 def _is_too_uncertain(e: Evidence) -> str:
     worst = int(np.argmax(e.reach))
-    times = max(2.0, np.ceil((e.reach[worst] / e.tolerance) ** 2))
+    times = more_draws(float(e.reach[worst]), e.tolerance)
     return (
         f"no difference is found, but the {e.names[worst]} is only known to ± {e.reach[worst]:.2g} (tolerance"
-        f" {e.tolerance:g}): about {times:g} times as many draws would do"
+        f" {e.tolerance:g}): about {times:.0f} times as many draws would do"
     )
 
 

@@ -15,6 +15,7 @@ import torchsde
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.measurement import Progress, part_of
 from deeplimit.common.randomness import Purpose
 from deeplimit.equations import ODE, SDE, EulerMaruyama, Exact, Heun, Noise, Scheme, TorchSDE
 from deeplimit.equations.schemes import STRATONOVICH, TORCHSDE
@@ -248,12 +249,14 @@ def starts(x: Tensor, first: int, count: int) -> Tensor:
     return rows
 
 
-def run_block(plan: Plan, block: int, first: int, count: int, purpose: Purpose) -> Block:
-    """Run every level, and the reference, on the paths of one block."""
+def run_block(
+    plan: Plan, block: int, first: int, count: int, purpose: Purpose, move: Progress = lambda fraction: None
+) -> Block:
+    """Run every level, and the reference, on the paths of one block; `move` is called with the part done."""
     x = starts(plan.x, first, count)
     if not plan.random:
         fine, coarse = _ode_reference(plan, x)
-        return Block(_levels(plan, x, None), fine, coarse)
+        return Block(_levels(plan, x, None, move), fine, coarse)
     equation, kept = plan.equation, plan.intervals // plan.common
     if plan.reference != "fine":
         brownian = _drawn(plan, block, count, purpose)
@@ -261,11 +264,13 @@ def run_block(plan: Plan, block: int, first: int, count: int, purpose: Purpose) 
         if plan.reference == "exact":
             times = torch.linspace(0, 1, plan.common + 1, dtype=torch.float64)[1:]
             exact = _exact(equation, x, brownian, times)
-        return Block(_levels(plan, x, brownian), exact, None)
+        return Block(_levels(plan, x, brownian, move), exact, None)
     scheme = plan.reference_scheme
     h = [x, x]  # with fine steps, and with every two of them together
     pending: list[Tensor] = []
     found: tuple[list[Tensor], list[Tensor]] = ([], [])
+    fine_steps = plan.intervals * plan.fine_steps
+    share = fine_steps / (fine_steps + sum(plan.steps))  # of the reference in the time of the block
 
     def advance(time: float, length: float, moved: Tensor) -> None:
         h[0] = scheme.step(equation, time, length, h[0], moved)
@@ -275,12 +280,14 @@ def run_block(plan: Plan, block: int, first: int, count: int, purpose: Purpose) 
         h[1] = scheme.step(equation, time - length, 2 * length, h[1], pending.pop() + moved)
 
     def keep(k: int) -> None:
+        move(share * k / plan.intervals)
         if k % kept == 0:
             for states, at in zip(found, h, strict=True):
                 states.append(at)
 
     brownian = _drawn(plan, block, count, purpose, advance, keep)
-    return Block(_levels(plan, x, brownian), torch.stack(found[0]), torch.stack(found[1]))
+    levels = _levels(plan, x, brownian, part_of(move, share, 1.0))
+    return Block(levels, torch.stack(found[0]), torch.stack(found[1]))
 
 
 def _drawn(plan: Plan, block: int, count: int, purpose: Purpose, *more: Any) -> SharedBrownian:
@@ -300,14 +307,17 @@ def _ode_reference(plan: Plan, x: Tensor) -> tuple[Tensor | None, Tensor | None]
     return fine, coarse
 
 
-def _levels(plan: Plan, x: Tensor, brownian: SharedBrownian | None) -> Tensor:
+def _levels(plan: Plan, x: Tensor, brownian: SharedBrownian | None, move: Progress) -> Tensor:
     """Return the solver's states (m, K, P, d) at the K times that all share; K is 1 for last states."""
     found = []
+    done = 0
     for count in plan.steps:
         times = torch.linspace(0, 1, count + 1, dtype=torch.float64)
         with torch.no_grad():
             got = plan.solver.run(plan.equation, x, brownian, times)
         found.append(_checked(plan, got, x, count))
+        done += count
+        move(done / sum(plan.steps))
     fewest = min(len(each) for each in found)
     return torch.stack([each[-fewest:] for each in found])
 
@@ -352,12 +362,14 @@ class Measured:
     scale: float
 
 
-def measure(plan: Plan, paths: int, kept: list[Any]) -> Measured:
+def measure(plan: Plan, paths: int, kept: list[Any], move: Progress) -> Measured:
     """Return statistics of the first `paths` paths; `kept` holds finished blocks, and gets further ones."""
-    for block in range(len(kept), -(-paths // plan.block)):
+    blocks = range(len(kept), -(-paths // plan.block))
+    for number, block in enumerate(blocks):
         first = block * plan.block
         count = min(plan.block, paths - first)
-        kept.append(_of_block(run_block(plan, block, first, count, Purpose.SOLVER_PATHS)))
+        part = part_of(move, number / len(blocks), (number + 1) / len(blocks))
+        kept.append(_of_block(run_block(plan, block, first, count, Purpose.SOLVER_PATHS, part)))
     sizes, squares, products, distances, own, peaks = zip(*kept, strict=True)
     far = None if distances[0] is None else np.concatenate(distances)
     largest = np.concatenate(peaks)
@@ -393,16 +405,22 @@ def _of_block(block: Block) -> tuple[Any, ...]:
 
 
 def function_values(
-    plan: Plan, functions: tuple[Callable[[Tensor], Tensor], ...], paths: int, purpose: Purpose
+    plan: Plan,
+    functions: tuple[Callable[[Tensor], Tensor], ...],
+    paths: int,
+    purpose: Purpose,
+    move: Progress,
 ) -> np.ndarray:
     """Return K functions of the last states (P, m + 2, K).
 
     The last two are those of the reference, or NaN: as it is, and with half as many steps.
     """
-    blocks = []
-    for block in range(-(-paths // plan.block)):
+    blocks: list[np.ndarray] = []
+    many = -(-paths // plan.block)
+    for block in range(many):
         first = block * plan.block
-        found = run_block(plan, block, first, min(plan.block, paths - first), purpose)
+        part = part_of(move, block / many, (block + 1) / many)
+        found = run_block(plan, block, first, min(plan.block, paths - first), purpose, part)
         blocks.append(_values(functions, found))
     return np.concatenate(blocks)
 

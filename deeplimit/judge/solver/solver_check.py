@@ -15,6 +15,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.global_state import by_default
+from deeplimit.common.measurement import Progress, in_one_pass, part_of
 from deeplimit.common.randomness import Purpose
 from deeplimit.common.verdict import Judgement, SolverVerdict, judge
 from deeplimit.equations import ODE, SDE, read_limit
@@ -50,6 +51,8 @@ AUTO = (512, 2048)
 """Paths of the two analyses of paths="auto": the first decides most calls, each may spend half the level."""
 FEWEST, MOST, PILOT = 4096, 65536, 512
 """Paths of a weak check with paths="auto": at least, at most, and those of the pilot that chooses between."""
+OF_PILOT = PILOT / (PILOT + FEWEST)
+"""Share of a pilot in the time of a weak check with the fewest paths."""
 WANTED = 0.1
 """Standard deviation of a weak order that paths="auto" aims at: five of them from 1 or 2 to the middle."""
 Function = Callable[[Tensor], Tensor]
@@ -87,6 +90,7 @@ def check_solver(
     reference: str = "auto",
     seed: int = 0,
     confidence: float = 0.95,
+    progress: Progress | bool | None = None,
 ) -> SolverReport:
     """Say whether a solver has its documented order, and whether what it tends to is the equation's solution.
 
@@ -115,6 +119,8 @@ def check_solver(
             fine.
         seed: decides the paths.
         confidence: level of the order's interval.
+        progress: function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
+            call of more than ten seconds says in the log how long it will take.
 
     Returns:
         A report: verdict, order with interval, distance to the solution; `print` it, `plot` it, `save` it.
@@ -166,10 +172,11 @@ def check_solver(
         raise ValueError("kind='weak' is for SDEs, got an ODE, which has no noise; take kind='strong'.")
     if convergence == STRONG and functions is not None:
         raise ValueError("functions= are for kind='weak', got kind='strong'; leave them out.")
-    if convergence == STRONG:
-        report = _strong(plan, count, documented, level, started)
-    else:
-        report = _weak(plan, _read_functions(functions), count, documented, level, started)
+    with in_one_pass(progress, "check solver") as move:
+        if convergence == STRONG:
+            report = _strong(plan, count, documented, level, started, move)
+        else:
+            report = _weak(plan, _read_functions(functions), count, documented, level, started, move)
     return report.called_by("check_solver", given)
 
 
@@ -220,15 +227,22 @@ def _read_functions(functions: Any) -> dict[str, Function]:
 
 
 def _strong(
-    plan: Plan, count: int | None, documented: float | None, confidence: float, started: float
+    plan: Plan,
+    count: int | None,
+    documented: float | None,
+    confidence: float,
+    started: float,
+    move: Progress,
 ) -> SolverReport:
     analyses = (count,) if count is not None else AUTO
     if not plan.random:
         analyses = (len(plan.x),)
     level = 1.0 - (1.0 - confidence) / len(analyses)
     kept: list[Any] = []
-    for size in analyses:
-        report = _strong_analysis(plan, runs.measure(plan, size, kept), size, documented, level, started)
+    for number, size in enumerate(analyses):
+        part = part_of(move, number / len(analyses), (number + 1) / len(analyses))
+        found = runs.measure(plan, size, kept, part)
+        report = _strong_analysis(plan, found, size, documented, level, started)
         if report.verdict is not SolverVerdict.CANNOT_TELL:
             break
     return report
@@ -332,9 +346,10 @@ def _weak(
     documented: float | None,
     confidence: float,
     started: float,
+    move: Progress,
 ) -> SolverReport:
     tests = tuple(functions.values())
-    pilot = runs.function_values(plan, tests, PILOT, Purpose.SOLVER_PILOT)
+    pilot = runs.function_values(plan, tests, PILOT, Purpose.SOLVER_PILOT, part_of(move, 0.0, OF_PILOT))
     changes = np.diff(pilot[:, :-2], axis=1)  # (P, m - 1, K)
     size = count if count is not None else _paths_for(plan, changes, documented)
     resolvable = 2 * changes.std(axis=0, ddof=1).max(axis=-1) / math.sqrt(size)
@@ -344,7 +359,8 @@ def _weak(
         resolvable.tolist(),
         list(plan.steps[:-1]),
     )
-    values = runs.function_values(plan, tests, size, Purpose.SOLVER_PATHS)  # (P, m + 2, K)
+    rest = part_of(move, OF_PILOT, 1.0)
+    values = runs.function_values(plan, tests, size, Purpose.SOLVER_PATHS, rest)  # (P, m + 2, K)
     lost = int((~np.isfinite(values[:, :-2])).any(axis=(1, 2)).sum())
     each = 1.0 - (1.0 - confidence) / len(tests)
     steps = np.array(plan.steps)

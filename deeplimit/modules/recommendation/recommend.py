@@ -12,6 +12,7 @@ from torch import nn
 
 from deeplimit.common import validation
 from deeplimit.common.global_state import by_default, seeded
+from deeplimit.common.measurement import Progress, in_one_pass, part_of
 from deeplimit.common.verdict import DepthVerdict, judge, said
 from deeplimit.modules.depth_check.check import check_depth
 from deeplimit.modules.depth_check.report import DepthReport
@@ -35,6 +36,8 @@ DOES_NOT_FIT = (AttributeError, IndexError, KeyError, NameError, RuntimeError, T
 """What code raises on a model that it does not fit: it is then no recommendation."""
 UNSOUND = (DAMPED, MULTIPLIED)
 """What becomes of a stream by its skips, whatever exponent its branches have."""
+MEASURED, GROWN = 0.3, 0.5
+"""Fractions done after the exponents, and after the growth before any change; the rest is trying code."""
 COPIES = 0.9
 """Alignment above which layers are copies of one another: independent ones have 0.5, equal ones 1."""
 
@@ -48,6 +51,7 @@ def recommend(
     depths: Sequence[int] = (4, 8, 16, 32),
     exponent: float | None = None,
     seed: int = 0,
+    progress: Progress | bool | None = None,
 ) -> Recommendation:
     """Recommend how the residual branches of a module are to be scaled at a depth, as code that was run.
 
@@ -63,6 +67,8 @@ def recommend(
         exponent: Residual exponent to aim at, such as 1 for CompleteP with a stable learning rate; left out,
             0.5 where layers are independent and 1 where they are aligned.
         seed: Seed of the generators while modules are built.
+        progress: Function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
+            call of more than ten seconds says in the log how long it will take.
 
     Returns:
         A `Recommendation`: `verdict`, `exponent`, `code`, `learning_rate`, growth before and after.
@@ -93,16 +99,35 @@ def recommend(
     aim = validation.integer(depth, "depth", minimum=checked[-1] + 1, hint=hint)
     asked = None if exponent is None else validation.real(exponent, "exponent", minimum=0.0, maximum=2.0)
     first = validation.seed(seed)
-    measured = check_depth(factory, checked, batch=batch, seed=first)
+    with in_one_pass(progress, "recommend") as move:
+        report = _recommended(factory, aim, checked, batch, asked, first, started, move)
+    return report.called_by("recommend", given)
+
+
+def _recommended(
+    factory: Factory,
+    aim: int,
+    checked: tuple[int, ...],
+    batch: Any,
+    asked: float | None,
+    first: int,
+    started: float,
+    move: Progress,
+) -> Recommendation:
+    """Return the recommendation of checked arguments."""
+    measured = check_depth(factory, checked, batch=batch, seed=first, progress=part_of(move, 0.0, MEASURED))
     wanted = wanted_exponent(measured.branches) if asked is None else asked
     totals = [sum(stream.branches[place] for stream in measured.streams) for place in range(len(checked))]
     every = (*checked, aim)
-    before = [growth_of(_built(factory, each, first), batch) for each in every]
+    before = _grown(factory, every, batch, first, part_of(move, MEASURED, GROWN))
     lacking = any(kind.exponent is not None and wanted - kind.exponent > SMALL for kind in measured.branches)
     code, after = "", before
     candidates = [by_names(measured.branches, wanted, checked, totals), by_initialiser(wanted)]
-    for tried in filter(None, candidates if lacking else []):
-        found = _passed(factory, tried, every, batch, wanted, first)
+    for number, tried in enumerate(candidates):
+        if not lacking or not tried:
+            continue
+        part = part_of(move, GROWN + number * (1 - GROWN) / 2, GROWN + (number + 1) * (1 - GROWN) / 2)
+        found = _passed(factory, tried, every, batch, wanted, first, part)
         if found is not None:
             code, after = tried, found
             break
@@ -112,7 +137,7 @@ def recommend(
     unsound = tuple(each.follows for each in measured.streams if each.meaning in UNSOUND)
     evidence = Evidence(aim, wanted, known, unsound, lacking, code, before[-1], after[-1])
     judged = judge(rules, evidence)
-    report = Recommendation(
+    return Recommendation(
         verdict=judged.code,
         rule=judged.rule,
         reason=said(judged, wording.REASONS),
@@ -135,7 +160,6 @@ def recommend(
         versions=versions(),
         reservations=tuple(reservations),
     )
-    return report.called_by("recommend", given)
 
 
 def _built(factory: Factory, depth: int, seed: int) -> nn.Module:
@@ -143,18 +167,47 @@ def _built(factory: Factory, depth: int, seed: int) -> nn.Module:
         return factory(depth)
 
 
+def _grown(factory: Factory, depths: Sequence[int], batch: Any, seed: int, move: Progress) -> list[Growth]:
+    """Return the growth at every depth."""
+    found = []
+    for place, depth in enumerate(depths):
+        found.append(growth_of(_built(factory, depth, seed), batch))
+        move(sum(depths[: place + 1]) / sum(depths))
+    return found
+
+
 def _passed(
-    factory: Factory, code: str, depths: Sequence[int], batch: Any, wanted: float, seed: int
+    factory: Factory,
+    code: str,
+    depths: Sequence[int],
+    batch: Any,
+    wanted: float,
+    seed: int,
+    move: Progress,
 ) -> list[Growth] | None:
     """Return the growth at every depth after the code; None where it fails at one, or does not mend it."""
 
     def mended(depth: int) -> nn.Module:
         return executed(code, factory(depth), depth, batch)
 
+    stopped: list[BaseException] = []
+
+    def noted(fraction: float) -> None:
+        try:
+            move(fraction)
+        except BaseException as error:
+            stopped.append(error)  # the user's way to end the call, not a sign that code does not fit
+            raise
+
     try:
-        report: DepthReport = check_depth(mended, depths[:-1], batch=batch, expected=wanted, seed=seed)
-        grown = [growth_of(_built(mended, depth, seed), batch) for depth in depths]
-    except DOES_NOT_FIT:
+        checks, grows = part_of(noted, 0.0, 0.5), part_of(noted, 0.5, 1.0)
+        report: DepthReport = check_depth(
+            mended, depths[:-1], batch=batch, expected=wanted, seed=seed, progress=checks
+        )
+        grown = _grown(mended, depths, batch, seed, grows)
+    except DOES_NOT_FIT as error:
+        if any(error is each for each in stopped):
+            raise
         return None
     wrong = report.verdict is DepthVerdict.NOT_AS_EXPECTED
     return None if wrong or not all(each.is_within(LARGEST) for each in grown) else grown

@@ -326,6 +326,7 @@ def _measure_solver(case: SolverCase, key: str, steps: tuple[int, ...], paths: i
             order=order,
             seed=seed,
             confidence=confidence,
+            progress=False,
         )
 
     right = run(case.scheme, case.order, CONFIDENCE)

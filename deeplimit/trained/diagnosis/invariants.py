@@ -33,6 +33,7 @@ from torch import Tensor
 
 from deeplimit.trained.diagnosis.layer_families import Families, Family, SameLayersError, refuse_copies, stack
 from deeplimit.trained.diagnosis.normalisations import Before
+from deeplimit.trained.diagnosis.order_in_names import RENAME, Ordered, ordered
 from deeplimit.trained.diagnosis.sources import Source
 from deeplimit.trained.diagnosis.stacks import Stack
 from deeplimit.trained.diagnosis.weight_chains import Chain, Seen, depthwise
@@ -78,6 +79,7 @@ def invariants(
     seen: Seen | None = None,
     *,
     biases: bool = False,
+    orders: list[str] | None = None,
 ) -> Iterator[Stack]:
     """Yield the objects of all blocks that can be compared over depth, one at a time.
 
@@ -90,6 +92,7 @@ def invariants(
         left_out: takes, by name, the reason why a weight is in no object.
         seen: what a forward tells; names and shapes tell it if left out.
         biases: whether to yield the biases that branches add to the stream, too.
+        orders: takes, as text, which weights were read one after the other since their names say so.
 
     Raises:
         ValueError: for numbers that are not finite; the message names the tensor.
@@ -124,6 +127,8 @@ def invariants(
     for prefix, tensors in blocks.items():
         block = _Block(source, prefix, tensors, left_out, seen)
         yield from block.objects()
+        if orders is not None:
+            orders += block.orders
         if biases:
             yield from block.biases()
 
@@ -154,6 +159,7 @@ class _Block:
         self.shapes = {rest: source.shapes[family.members[0]] for rest, family in self.tensors.items()}
         self.groups = next((each.groups for each in self.tensors.values() if each.groups), ())
         self.used: set[str] = set()
+        self.orders: list[str] = []
         self.attends = False
         self.writes: list[str] = []
         self.rounding = 0.0
@@ -174,10 +180,13 @@ class _Block:
             yield from self._mlps()
         for rest in weights:
             if rest not in self.used:
+                shape = self.shapes[rest]
+                alike = self.seen is None and [*self.shapes.values()].count(shape) > 1
+                how = f": names do not tell what runs first. {RENAME}"
                 self.left_out.setdefault(
                     self.tensors[rest].name,
                     "has entries without a counterpart in the next layer, and is part of no product that is"
-                    " known by its name",
+                    f" known by its name{how if alike and len(shape) == 2 and shape[0] == shape[1] else ''}",
                 )
 
     def _square(self, rest: str) -> Iterator[Stack]:
@@ -295,15 +304,17 @@ class _Block:
         free = {
             rest: shape for rest, shape in self.shapes.items() if len(shape) > 1 and rest not in self.used
         }
-        widths = self._widths(free)
+        widths, square = self._widths(free), self._squares(free)
+        if len(widths) > 1 and self.seen is None:
+            widths = self._told_by_order(free, widths)
         if len(widths) > 1:
             named = " or ".join(map(str, widths))
             for rest in free:
                 self.left_out[self.tensors[rest].name] = (
-                    f"reads or writes a stream of width {named}, which shapes do not tell. Pass the module"
+                    f"reads or writes a stream of width {named}, which shapes do not tell. {RENAME}"
                 )
             return
-        for reads, write in (pair for width in widths for pair in self._pairs(free, width)):
+        for reads, write in [pair for width in widths for pair in self._pairs(free, width)] + square:
             roles = {f"reads {place}": rest for place, rest in enumerate(reads)} | {"output": write}
             hidden = self._columns(write)
             if between := [rest for rest in free if rest not in roles.values() and hidden in free[rest][:2]]:
@@ -319,6 +330,30 @@ class _Block:
             ]
             linear = reads.index(plain[0]) if len(plain) == 1 else -1
             yield from self._pair(roles, None if len(reads) == 1 else linear)
+
+    def _told_by_order(self, free: Mapping[str, tuple[int, ...]], widths: list[int]) -> list[int]:
+        """Return the one width that follows from which weights run first by their names; else all widths."""
+        pairs = ordered(free, square=False)
+        told = {self._columns(pair.read) for pair in pairs}
+        if len(told) != 1 or not told <= set(widths):
+            return widths
+        self.orders += [self._order(pair) for pair in pairs]
+        return [*told]
+
+    def _squares(self, free: Mapping[str, tuple[int, ...]]) -> list[tuple[list[str], str]]:
+        """Return square weights of a branch, whose order only their names tell; none beside a forward."""
+        pairs = [] if self.seen is not None else ordered(free, square=True)
+        # c_fc is stored as (out, in) or as (in, out): the bias of a weight that is not square tells which.
+        told = any(
+            len(shape) == 2 and shape[0] != shape[1] and _bias(rest) in self.shapes
+            for rest, shape in self.shapes.items()
+        )
+        kept = [pair for pair in pairs if told or not pair.read.endswith("c_fc.weight")]
+        self.orders += [self._order(pair) for pair in kept]
+        return [([pair.read], pair.write) for pair in kept]
+
+    def _order(self, pair: Ordered) -> str:
+        return f"{self.tensors[pair.read].name}, then {self.tensors[pair.write].name}"
 
     def _pairs(self, free: Mapping[str, tuple[int, ...]], width: int) -> list[tuple[list[str], str]]:
         """Return weights that read a stream of this width, with the one that writes to it."""

@@ -55,7 +55,7 @@ def diagnose_network(
     if not objects:
         reasons = [f"{name}: {reason.rstrip('.')}." for name, reason in [*left_out.items()][:3]]
         if not isinstance(replicates[0], nn.Module):
-            reasons.append("Pass the module: its branches are functions.")
+            reasons.append("dl.diagnose(model, batch=x) takes the module: its branches are functions.")
         told = f"{first.source.name} must have layers that can be compared over depth, got none:"
         raise ValueError("\n- ".join([told, *reasons]))
     shuffled = {key: gram.shuffled(seed) for key, gram in pooled.items()} if null is not None else {}
@@ -114,7 +114,8 @@ def _reservations(runs: Sequence[_Run]) -> tuple[str, ...]:
     """Return the caveats of weights that were read without their forward."""
     by_name = not all(run.seen_or_stacked for run in runs)
     several = any(run.stacks > 1 for run in runs)
-    return (wording.NO_MODULE,) * by_name + (wording.ENTRY_BY_ENTRY,) * several
+    orders = tuple(wording.ORDER.format(order) for order in runs[0].orders)
+    return orders + (wording.NO_MODULE,) * by_name + (wording.ENTRY_BY_ENTRY,) * several
 
 
 def _examined(
@@ -139,6 +140,7 @@ class _Run:
         self.streams: list[Influence] = []
         self.left_out: dict[str, str] = {}
         self.seen_or_stacked, self.stacks = True, 0
+        self.orders: list[str] = []
 
     def examine(self, stack: Stack, what: str) -> None:
         """Keep the products of one stack's layers."""
@@ -155,7 +157,7 @@ class _Run:
         numbered = any(len(family.members) > 1 for family in found.found)
         self.seen_or_stacked = seen is not None or not numbered
         self.stacks = 0 if seen is not None or numbered else len(found.found)
-        for stack in invariants(self.source, found, self.left_out, seen):
+        for stack in invariants(self.source, found, self.left_out, seen, orders=self.orders):
             self.examine(stack, WEIGHTS)
 
     def run_module(

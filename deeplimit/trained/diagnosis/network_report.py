@@ -17,6 +17,7 @@ from deeplimit.trained.diagnosis.influence import Influence
 from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.merging import Merging, merging
 from deeplimit.trained.diagnosis.one_network import LayerStatistics
+from deeplimit.trained.diagnosis.undecided import Known, known
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -151,6 +152,12 @@ class NetworkDiagnosis(Report):
         return tuple(each for each in self.objects if each.correlation == DECAYING)
 
     @property
+    def _known(self) -> Known | None:
+        """What objects that cannot tell say nevertheless; None where all can tell."""
+        level = min(correlations.LEVEL, LEVEL / max(1, len(self.objects)))
+        return known(self.objects, self.replicates, level)
+
+    @property
     def headline(self) -> str:
         """In how many objects layers have depth structure, and what they are as a function of depth."""
         counts = Counter(str(each.verdict) for each in self.objects)
@@ -161,14 +168,17 @@ class NetworkDiagnosis(Report):
         undecided = sum(each.correlation == UNDECIDED for each in self.objects)
         if self.ordered:
             seen = f"depth structure in {len(self.ordered)} of {objects} ({level})"
-        elif undecided:
-            seen = f"no depth structure is seen, and it is left open in {undecided} of {objects} ({level})"
+        elif undecided and (found := self._known) is not None:
+            seen = f"{wording.undecided(found)} in {undecided} of {objects} ({level})"
         else:
             seen = f"no depth structure: shuffled layers would look the same ({objects}, {level})"
         return f"{several}{self.model}: {seen}; as a process over depth: {words}."
 
     def _facts(self) -> list[tuple[str, str]]:
         told = []
+        if (found := self._known) is not None:
+            told.append(("known", wording.what_is_known(found)))
+            told.append(("to decide", wording.what_would_decide(found, bool(self.untrained))))
         for stream in self.streams:
             depth = len(stream.names)
             outside = np.flatnonzero(stream.differs)

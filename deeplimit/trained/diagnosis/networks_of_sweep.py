@@ -37,12 +37,14 @@ class Network:
         stacks: weights by name, without residual factors.
         factors: residual factors, (L,) or (1,), with their signs; None where none are given.
         by_names: whether the layers are known by names alone, without a module that showed its forward.
+        orders: which weights were read one after the other since their names say so, as text.
     """
 
     depth: int
     stacks: dict[str, Stack]
     factors: np.ndarray | None
     by_names: bool = False
+    orders: tuple[str, ...] = ()
 
     def reordered(self, order: torch.Tensor) -> Network:
         """Return the network with its layers in another order (L,)."""
@@ -52,7 +54,7 @@ class Network:
         }
         factors = self.factors
         moved = factors[order.numpy()] if factors is not None and len(factors) > 1 else factors
-        return Network(self.depth, stacks, moved, self.by_names)
+        return Network(self.depth, stacks, moved, self.by_names, self.orders)
 
 
 def made_by(null: Callable[..., Any], seed: int, *given: int) -> nn.Module:
@@ -173,14 +175,16 @@ def _of_names(source: Source, depth: int, name: str, layers: str | None, seen: S
         if is_factor and family.name.rpartition(".")[2] == "delta":
             factors = _flat(torch.stack([source.read(member) for member in family.members]))
     left_out = dict(found.left_out)
-    stacks = {made.name: made for made in invariants(source, found, left_out, seen, biases=True)}
+    orders: list[str] = []
+    made = invariants(source, found, left_out, seen, biases=True, orders=orders)
+    stacks = {each.name: each for each in made}
     if not stacks:
         reasons = "; ".join(f"{key} {reason}" for key, reason in [*left_out.items()][:3])
         are_copies = left_out and all(SAME in reason for reason in left_out.values())
         raise (SameLayersError if are_copies else ValueError)(
             f"{name} must hold weights that can be compared over depth: {reasons or 'it has vectors alone'}."
         )
-    return Network(depth, stacks, factors, by_names=seen is None)
+    return Network(depth, stacks, factors, seen is None, tuple(orders))
 
 
 def _of_module_or_names(

@@ -70,7 +70,8 @@ def diagnose_sweep(
     )
     if not any(network.by_names for network in networks):
         return report
-    return dataclasses.replace(report, reservations=(*report.reservations, wording.NO_MODULE))
+    orders = [wording.ORDER.format(order) for order in networks[0].orders]
+    return dataclasses.replace(report, reservations=(*report.reservations, *orders, wording.NO_MODULE))
 
 
 def judge_networks(

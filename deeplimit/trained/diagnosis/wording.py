@@ -11,12 +11,18 @@ from deeplimit.trained.diagnosis.hypotheses import Evidence
 from deeplimit.trained.diagnosis.one_network import Found
 from deeplimit.trained.diagnosis.slopes import Slope
 from deeplimit.trained.diagnosis.smoother import ROUGH
+from deeplimit.trained.diagnosis.undecided import Known
 
 NO_MODULE = (
     "Weights by name show no forward: multipliers, residual scales such as 1/L and normalisations that stand"
     " there are not in these numbers. Pass the module, with batch= where none can be made up."
 )
 """A caveat of weights whose forward was not seen."""
+ORDER = (
+    "Read in the order that names say: {}, with nothing but an activation assumed between them, and a skip"
+    " around both."
+)
+"""A caveat of weights that were put into one branch by their names; what stands in braces is their names."""
 ENTRY_BY_ENTRY = (
     "Stacks are compared entry by entry. If these are several weights of one branch, hidden units may stand"
     " in another order in every layer, and entries then say nothing about depth: pass the module."
@@ -27,6 +33,39 @@ ENTRY_BY_ENTRY = (
 def reason(judgement: Judgement[Any]) -> str:
     """Return why the verdict is what it is."""
     return said(judgement, {**OF_CORRELATIONS, **OF_ONE_NETWORK, **OF_ONE_WEIGHT, **OF_ALL_WEIGHTS})
+
+
+def undecided(found: Known) -> str:
+    """Return what layers are where their order is left open, up to the number of objects that leave it."""
+    if found.reading == "shared" and found.noise is not None:
+        return (
+            f"layers share a part with their neighbours (noise is {_range(found.noise)} of a layer), and"
+            " whether their order matters is open"
+        )
+    if found.reading == "like independent":
+        return "these layers are not told from independent ones, and an order is left open"
+    return "no depth structure is seen, and it is left open"
+
+
+def what_is_known(found: Known) -> str:
+    """Return the numbers of objects that cannot tell."""
+    noise = "" if found.noise is None else f"noise is {_range(found.noise)} of a layer, and "
+    return (
+        f"where it cannot tell, {noise}H is {_range(found.hurst)} (95 %; independent layers: 1 and 0.5,"
+        " smooth ones: 0 and 1)"
+    )
+
+
+def what_would_decide(found: Known, with_null: bool) -> str:
+    """Return what to give to `diagnose` for a verdict."""
+    seeds = f"about {found.networks} networks of other seeds, diagnose([a, b, ...]), or "
+    null = "" if with_null else "; null=factory puts untrained layers beside these"
+    few = "" if found.networks is None else seeds
+    return f"{few}deeper networks, or several depths, diagnose({{32: a, 64: b, 128: c}}){null}"
+
+
+def _range(interval: tuple[float, float]) -> str:
+    return f"{interval[0]:.2f} to {interval[1]:.2f}"
 
 
 def _between(found: Roughness) -> str:
