@@ -93,6 +93,8 @@ class SDE(SDELimit):
         validation.function(self.diffusion, "diffusion", "a function of time, states and increments")
         if self.solution is not None:
             validation.function(self.solution, "solution", "a function of time, initial states and B_t")
+        if self.name is not None:
+            validation.text(self.name, "name")
         validation.choice(self.noise, "noise", STRUCTURES)
         validation.choice(self.interpretation, "interpretation", INTERPRETATIONS)
         if self.brownian is not None:
@@ -283,6 +285,8 @@ class ODE(ODELimit):
         validation.function(self.field, "field", "a function of time and states")
         if self.solution is not None:
             validation.function(self.solution, "solution", "a function of time and initial states")
+        if self.name is not None:
+            validation.text(self.name, "name")
 
     @property
     def equation(self) -> str:

@@ -21,7 +21,7 @@ from deeplimit.common.verdict import judge, said
 from deeplimit.judge.block_limit import verdict, wording
 from deeplimit.judge.block_limit.in_law import beside, ode_distances
 from deeplimit.judge.block_limit.measure import AtDepth, coordinates, moments, updates
-from deeplimit.judge.block_limit.reading import Stack, as_module, growing_list, read
+from deeplimit.judge.block_limit.reading import Stack, as_module, check_inputs, growing_list, read
 from deeplimit.judge.block_limit.report import IdentifiedLimit
 from deeplimit.judge.block_limit.scaling import Power, of_alignment, of_draws, power_of
 from deeplimit.modules.trace.batches import as_batch
@@ -125,6 +125,7 @@ def _identified(
     models = [_built(factory, depth, first, restored) for depth in checked]
     where, name = growing_list(models), type(models[-1]).__name__
     batch = as_batch(models[0], x, "x")
+    check_inputs(batch, x)
     restored.enter_context(threads_for(models[-1]))
     del models
     stream, random = generator(first, Purpose.BLOCKS), np.random.default_rng(first)

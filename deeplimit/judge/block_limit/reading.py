@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deeplimit.common.validation import named
+from deeplimit.common.validation import named, noted
 from deeplimit.modules.trace.batches import Batch, run
 
 LINEAR = 1e-4
@@ -119,12 +119,29 @@ def read(model: nn.Module, where: str, batch: Batch) -> Stack:
     return _stack(calls, type(model).__name__)
 
 
+def check_inputs(batch: Batch, x: Any) -> None:
+    """Raise TypeError or ValueError unless `x` holds tensors of numbers that are finite."""
+    tensors = [each for each in (*batch.args, *batch.kwargs.values()) if isinstance(each, Tensor)]
+    if not tensors or not all(isinstance(name, str) for name in batch.kwargs):
+        raise TypeError(f"x must be a tensor, or tensors in a tuple or by name, got {named(x)}.")
+    for each in tensors:
+        if each.layout is not torch.strided or each.is_nested:
+            raise TypeError(f"x must hold ordinary tensors, got one of layout {each.layout}.")
+        if each.ndim == 0 or each.numel() == 0:
+            raise ValueError(f"x must hold inputs in the first dimension, got shape {tuple(each.shape)}.")
+        if not bool(torch.isfinite(each).all()):
+            raise ValueError("x must be finite, got a tensor that is not.")
+
+
 def _in_a_row(model: nn.Sequential, x: Any) -> Stack:
     """Return the stack of a module that is the list of its blocks itself."""
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        raise TypeError(f"x must be a tensor of floating-point states for a list of blocks, got {named(x)}.")
     blocks = tuple(model)
     states = [x.detach()]
     for block in blocks:
-        states.append(block(states[-1].clone()))
+        with noted(f"deeplimit called {type(block).__name__} with {named(states[-1])}."):
+            states.append(block(states[-1].clone()))
         if not isinstance(states[-1], Tensor) or states[-1].shape != states[0].shape:
             raise ValueError(
                 f"blocks must return states of the shape {tuple(states[0].shape)} that they are given; a"
@@ -137,7 +154,8 @@ def _run(model: nn.Module, batch: Batch) -> None:
     if any(parameter.is_floating_point() for parameter in model.parameters()):
         run(model, batch)
     else:
-        model(*batch.args, **batch.kwargs)
+        with noted(f"deeplimit called {type(model).__name__} with x."):
+            model(*batch.args, **batch.kwargs)
 
 
 def _stack(calls: Sequence[_Call], name: str) -> Stack:

@@ -227,6 +227,8 @@ def _read_errors(errors: Any, levels: int) -> tuple[np.ndarray, float]:
         errors = validation.real_tensor(errors, "errors").detach().cpu().numpy()
     try:
         given = np.asarray(errors)
+        if given.dtype.kind not in "fiub":
+            raise TypeError(f"entries of dtype {given.dtype}")
         epsilon = float(np.finfo(given.dtype).eps) if given.dtype.kind == "f" else float(np.finfo(float).eps)
         values = given.astype(float)
     except (TypeError, ValueError) as error:

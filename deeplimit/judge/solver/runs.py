@@ -43,6 +43,10 @@ TOLERANCE = 1e-12
 """Tolerance of an ODE's reference, near the least that float64 allows."""
 
 
+CALLED = "deeplimit called the scheme with (equation, x, brownian, times)."
+"""A note on what a user's solver raises."""
+
+
 @dataclass(frozen=True)
 class Solver:
     """What is judged: its name, how it runs, and the orders that are documented for this equation."""
@@ -313,7 +317,7 @@ def _levels(plan: Plan, x: Tensor, brownian: SharedBrownian | None, move: Progre
     done = 0
     for count in plan.steps:
         times = torch.linspace(0, 1, count + 1, dtype=torch.float64)
-        with torch.no_grad():
+        with torch.no_grad(), validation.noted(CALLED):
             got = plan.solver.run(plan.equation, x, brownian, times)
         found.append(_checked(plan, got, x, count))
         done += count

@@ -167,7 +167,11 @@ def check_solver(
         documented = validation.real(order, "order", above=0.0)
     source = _read_reference(reference, equation)
     plan = Plan(solver, equation, numbers, start, source, validation.seed(seed))
-    count = None if paths == "auto" else validation.integer(paths, "paths", minimum=8, maximum=2**22)
+    count = (
+        None
+        if isinstance(paths, str) and paths == "auto"
+        else validation.integer(paths, "paths", minimum=8, maximum=2**22)
+    )
     if convergence == WEAK and not plan.random:
         raise ValueError("kind='weak' is for SDEs, got an ODE, which has no noise; take kind='strong'.")
     if convergence == STRONG and functions is not None:

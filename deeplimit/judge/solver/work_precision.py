@@ -24,7 +24,7 @@ from deeplimit.common.verdict import ToleranceVerdict, judge
 from deeplimit.equations import ODE, SDE, Noise
 from deeplimit.equations.solvers import solve
 from deeplimit.equations.torchsde_step import AsTorchsde
-from deeplimit.judge.solver.runs import TOLERANCE as FINEST, method_of, refuse_whole_solver, starts
+from deeplimit.judge.solver.runs import CALLED, TOLERANCE as FINEST, method_of, refuse_whole_solver, starts
 from deeplimit.judge.solver.solver_check import read_equation
 from deeplimit.judge.solver.verdict import APART
 from deeplimit.judge.solver.work_report import LEAST, WorkReport, of_tolerances
@@ -191,7 +191,8 @@ def _read_tolerances(given: Any, usual: tuple[float, ...]) -> tuple[float, ...]:
         return usual
     listed = validation.entries(given, "tolerances", "a list of numbers such as [1e-3, 1e-5, 1e-7]")
     numbers = tuple(
-        validation.real(each, "every tolerance", above=0.0, maximum=1.0, hint="1e-6, say.") for each in listed
+        validation.real(each, "every one of tolerances", above=0.0, maximum=1.0, hint="1e-6, say.")
+        for each in listed
     )
     if len(numbers) < LEAST or any(later >= earlier for earlier, later in itertools.pairwise(numbers)):
         raise ValueError(
@@ -212,7 +213,7 @@ def _measured(plan: _Plan) -> tuple[np.ndarray, np.ndarray, float]:
         own = max(own, apart)
         for j, tolerance in enumerate(plan.tolerances):
             tally = _Tally()
-            with torch.no_grad():
+            with torch.no_grad(), validation.noted(CALLED):
                 got = plan.run(_counting(plan.equation, tally), x, brownian, tolerance)
             errors[i, j] = float((_checked(plan, got) - reference).norm())
             evaluations[i, j] = tally.count
