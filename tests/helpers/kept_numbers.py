@@ -31,7 +31,7 @@ def plain(value):
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, float):
-        return float(f"{value:.7g}") if math.isfinite(value) else str(value)
+        return float(f"{value:.6g}") if math.isfinite(value) else str(value)
     if isinstance(value, enum.Enum):
         return plain(value.value)
     assert value is None or isinstance(value, (bool, int, str)), f"{type(value)} cannot be stored"
