@@ -78,6 +78,7 @@ def drawn(report):
                 "limits": (panel.get_xlim(), panel.get_ylim()),
                 "scales": (panel.get_xscale(), panel.get_yscale()),
                 "texts": len(panel.texts),
+                "colours": len({str(line.get_color()) for line in panel.lines}),
                 "entries": 0 if shown is None else len(shown.get_texts()),
             }
         )

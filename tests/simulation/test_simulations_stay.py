@@ -8,6 +8,7 @@ import pytest
 import torch
 from matplotlib import pyplot
 from pairs import TREND
+from refusals import assert_refused
 
 import deeplimit as dl
 from deeplimit.common.global_state import seeded
@@ -72,6 +73,9 @@ RUNS = {
     "function": lambda: dl.simulate(halved, start(2, 2), steps=[2, 4], paths=2, tolerance=1e-4),
     "scheme": lambda: dl.simulate(GBM, start(2, 2), steps=[2, 4], paths=3, scheme=dl.Milstein()),
     "a limit": lambda: dl.simulate(dl.res1(WIDTH, "tanh").limit(), start(2, WIDTH), steps=[4], paths=2),
+    "a limit, wider inputs": lambda: dl.simulate(
+        dl.res1(WIDTH, "tanh").limit(), start(2, 5), steps=[4], paths=2
+    ),
     "lost": lambda: dl.simulate(exploding, 10.0 * start(3, 2), steps=[8], paths=3, limit=dl.Identity()),
     "blocks": lambda: dl.simulate(blocks(), start(2, WIDTH)),
 }
@@ -92,7 +96,7 @@ def blocks():
 def picture(axes):
     lines = [np.array(line.get_xydata(), dtype=float) for line in axes.lines]
     legend = axes.get_legend()
-    limits = axes.get_xlim(), axes.get_ylim()
+    limits = axes.get_xlim(), axes.get_ylim(), len({str(line.get_color()) for line in axes.lines})
     pyplot.close(axes.figure)
     return lines[:4], len(lines), len(axes.collections), legend and len(legend.get_texts()), limits
 
@@ -177,3 +181,30 @@ def test_a_path_is_drawn_with_a_line_per_depth_and_one_for_the_limit():
     expected = [path.states[depth][:, 1] for depth in path.depths] + [path.limit_states[:, 1]]
     assert all(np.array_equal(*each) for each in zip(lines, expected, strict=True))
     pyplot.close(axes.figure)
+
+
+class Folded(dl.Statistic):
+    """A statistic of a user whose fold is given."""
+
+    name = "folded"
+
+    def __init__(self, fold):
+        self.folds = fold
+
+    def fold(self, kept, distance, count):
+        return self.folds(kept, distance, count)
+
+
+@pytest.mark.parametrize(
+    "fold",
+    [
+        lambda kept, distance, count: 0.0 * distance,
+        lambda kept, distance, count: -distance,
+        lambda kept, distance, count: kept + distance,
+        lambda kept, distance, count: distance**2,
+        lambda kept, distance, count: kept + (distance - kept) / count if count < 40 else 2.0 * kept,
+    ],
+    ids=["nothing", "negative", "a sum", "squares", "growing late"],
+)
+def test_statistics_that_do_not_fall_as_errors_do_are_refused(fold):
+    assert_refused(lambda: compared(dl.res1(WIDTH, "tanh"), norm=Folded(fold)), ValueError, "norm", "Folded")

@@ -57,6 +57,17 @@ MADE = {
 EXPONENTS = (None, 0.0, 0.25, 0.3, 0.5, 0.7, 0.75, 1.0, 1.5)
 
 
+class Sentence(str):
+    """What may be worded otherwise: only which networks are told the same is kept."""
+
+
+def numbered(told, sentences):
+    """Return the same with each sentence replaced by its number, in the order of first appearance."""
+    if isinstance(told, Sentence):
+        return sentences.setdefault(told, len(sentences))
+    return [numbered(each, sentences) for each in told] if isinstance(told, (list, tuple)) else told
+
+
 def regime(found):
     """Return the codes and numbers of a regime."""
     if found is None:
@@ -64,6 +75,8 @@ def regime(found):
     numbers = [found.rate, found.corrections, found.second_orders, found.scheme_rate]
     flags = "".join("ft"[flag] for flag in (found.interfere, found.hides, found.rate_is_bound, found.moments))
     truths = [str(each.truth) for each in found.hypotheses]
+    truths += [Sentence(each.name + each.why) for each in found.hypotheses]
+    truths += [Sentence(found.explanation), kept_numbers.said(found.explanation), Sentence(found.closest)]
     told = [len(found.checked), len(found.not_checked), len(found.citations), bool(found.closest)]
     gap = found.gap if found.gap is None else [found.gap.name, found.gap.rate, found.gap.corrections]
     theorem = None if found.theorem is None else kept_numbers.said(found.theorem)
@@ -86,7 +99,8 @@ def said(network):
 
 def once(found):
     """Return every different statement once, and which of them each network has."""
-    every = {kept_numbers.plain(name): kept_numbers.plain(told) for name, told in found.items()}
+    sentences = {}
+    every = {name: kept_numbers.plain(numbered(told, sentences)) for name, told in found.items()}
     different = sorted({json.dumps(told) for told in every.values()})
     return [json.loads(each) for each in different], {
         n: different.index(json.dumps(t)) for n, t in every.items()
