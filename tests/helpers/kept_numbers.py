@@ -58,6 +58,11 @@ def said(text):
     return [[float(found) for found in NUMBER.findall(line)] for line in lines]
 
 
+def some(points):
+    """Return all of a few points, and some of many."""
+    return points[:: len(points) // 30] if len(points) > 60 else points
+
+
 def drawn(report):
     """Return what a picture holds, panel by panel: its lines, points, limits and how many texts."""
     axes = report.plot()
@@ -66,7 +71,7 @@ def drawn(report):
         shown = panel.get_legend()
         panels.append(
             {
-                "lines": [np.array(line.get_xydata(), dtype=float) for line in panel.lines],
+                "lines": [some(np.array(line.get_xydata(), dtype=float)) for line in panel.lines],
                 "points": [
                     np.array(each.get_offsets(), dtype=float)
                     for each in panel.collections
@@ -78,7 +83,6 @@ def drawn(report):
                 "limits": (panel.get_xlim(), panel.get_ylim()),
                 "scales": (panel.get_xscale(), panel.get_yscale()),
                 "texts": len(panel.texts),
-                "colours": len({str(line.get_color()) for line in panel.lines}),
                 "entries": 0 if shown is None else len(shown.get_texts()),
             }
         )
