@@ -9,6 +9,7 @@ import torch
 from chains import chain_sde
 
 import deeplimit as dl
+from deeplimit.equations.drive import Sharing
 from deeplimit.equations.schemes import structure_of
 from tests.guard.specimens.noise import noises
 from tests.guard.specimens.theory import networks
@@ -90,6 +91,7 @@ def computed(limit):
     found = {"shape": shape, "size": limit.noise_size(h), "surplus": limit.extrapolation_surplus}
     found["orders"] = [limit.order_over_all_times(rate) for rate in (None, 0.25, 0.5, 1.0)]
     found["fewest"] = limit.fewest_steps()
+    found["held"] = [limit.held_per_step(Sharing(increments=flag, noise=flag)) for flag in (True, False)]
     motions = limit.noise_size(h) or WIDTH**2
     noise = normal(2, motions, seed=6)
     if hasattr(limit, "f"):
@@ -211,3 +213,11 @@ def test_corrected_equations_of_every_noise_stay(name):
     network = dl.inner(4, "scaled_silu", trend=None, noise=noises()[name])
     found = dl.simulate(network, depths=[2, 4], paths=2, x=normal(2, 4).float())
     same(f"noise {name}", (found.limit_states, found.states[2], found.states[4]), 1e-4)
+
+
+def test_functions_that_do_not_say_their_arguments_are_called_with_all_of_them():
+    """torch's own functions have no signature that Python can read."""
+    named = dl.SDE(lambda t, h: t * h, lambda t, h, dB: t + h * dB, noise="diagonal")
+    silent = dl.SDE(torch.mul, torch.addcmul, noise="diagonal")
+    found = [dl.simulate(each, normal(2, 2), steps=[4], paths=2).states[4] for each in (named, silent)]
+    assert torch.equal(*found)

@@ -1,10 +1,12 @@
-"""Plain data cannot be changed: results are shared, kept in caches and compared, so that they stay equal."""
+"""Plain data cannot be changed, since results are shared and kept; defaults of public functions stay."""
 
 import dataclasses
 import importlib
+import inspect
 import pkgutil
 from pathlib import Path
 
+import kept_numbers
 import rooms
 
 import deeplimit as dl
@@ -37,3 +39,27 @@ def test_plain_data_is_frozen_but_for_what_is_filled_while_something_runs():
             if "__dataclass_params__" in vars(each) and not each.__dataclass_params__.frozen
         }
     assert found == CHANGED_AS_THEY_GO
+
+
+def plain_default(value):
+    """Return a default as it is kept; of an object, the name of its class."""
+    try:
+        return kept_numbers.plain(value)
+    except AssertionError:
+        return type(value).__name__
+
+
+def test_defaults_of_public_functions_and_classes_stay():
+    found = {}
+    for name in dl.__all__:
+        public = getattr(dl, name)
+        methods = vars(public).items() if isinstance(public, type) else [("", public)]
+        for method, function in methods:
+            if inspect.isfunction(function) and (not method.startswith("_") or method == "__init__"):
+                every = inspect.signature(function).parameters.values()
+                given = {
+                    each.name: plain_default(each.default) for each in every if each.default is not each.empty
+                }
+                if given:
+                    found[f"{name}.{method}".rstrip(".")] = given
+    kept_numbers.check("defaults", "public", found)

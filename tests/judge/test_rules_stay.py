@@ -333,6 +333,9 @@ FLAT, RISES, FALLS, OPEN = (
 REMEMBERS = tuple(
     depth(n, spreads=array(s, s), correlations=(0.1,)) for n, s in ((4, 1.0), (8, 1.3), (16, 1.4))
 )
+REMEMBERS_SHARE = tuple(
+    depth(n, spreads=array(s, s), correlations=(0.1,)) for n, s in ((4, 1.0), (8, 1.3), (16, 1.7))
+)
 BLOCKS = {
     "taken": [
         taken(),
@@ -346,6 +349,7 @@ BLOCKS = {
         taken(displacement=array(9.0, 9.0), growth=array(1.4, 1.4)),
         tuple(depth(n, squares=array(0.0, 0.0)) for n in (4, 8)),
         REMEMBERS,
+        REMEMBERS_SHARE,
     ],
     "size": [FLAT],
     "noise": [FLAT, RISES, FALLS, OPEN, None, Power(0.1, 0.0, 0.2)],

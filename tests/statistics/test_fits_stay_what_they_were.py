@@ -150,6 +150,17 @@ def test_weak_orders_stay(order, bend):
     same(f"weak, order {order}, bend {bend}", found)
 
 
+def test_weak_orders_of_means_that_turn_or_are_lost_in_noise_stay():
+    """Correlated noise of other sizes at every level, and means of either sign, of one to nine errors."""
+    rng, steps, found = np.random.default_rng(5), np.array([8.0, 16.0, 32.0, 64.0]), []
+    for _ in range(120):
+        noise = rng.standard_normal((40, 4)) @ (np.tril(rng.uniform(0.0, 1.5, (4, 4))) + 0.2 * np.eye(4))
+        sizes = rng.uniform(1.0, 9.0) * steps ** -rng.uniform(-0.2, 2.0) * steps[0] / 6.0
+        means = sizes * rng.choice([-1.0, 1.0], 4) * rng.choice([1.0, 0.2], 4)
+        found.append(solver_errors.fit_means(means + noise - noise.mean(axis=0), steps, 0.9))
+    same("weak, turning", [(each.resolved, each.rate, each.high) for each in found])
+
+
 def estimates(logs, **given):
     covariance = 1e-4 * (np.diag([1.0, 1.5, 2.0, 2.5, 3.0]) + 0.5)
     bias = np.log1p(-DEPTHS / 4096.0) * given.pop("biased", 0.0)
@@ -294,6 +305,7 @@ def test_sizes_of_next_analyses_stay():
 def test_sequences_of_analyses_stay(budget, noise):
     """What is run, in which order, with a clock that only blocks move."""
     study = Analysing((SampleSizeRequest.of(Asks.EITHER, noise),))
+    study.clock.now = 7.0
     seen = []
     report = analysed(study, budget=budget, progress=seen.append)
     fixed = analysed(Analysing((SampleSizeRequest((Asks.DEPTH,)),)), depths=(8, 16, 32), budget=budget)

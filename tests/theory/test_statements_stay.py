@@ -87,8 +87,8 @@ def said(network):
     """Return what the table says of a network."""
     try:
         limit = type(network.limit()).__name__
-    except dl.NoTheoremError:
-        limit = None
+    except dl.NoTheoremError as error:
+        limit = [Sentence(error), kept_numbers.said(str(error))]
     growth, gradients = theory.growth_of(network), theory.gradients_of(network)
     known = theory.block(network)
     exact = [theory.expected_square(network, depth) for depth in (1, 16)]
