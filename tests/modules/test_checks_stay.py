@@ -56,7 +56,31 @@ def res1(depth, **how):
     return Res1(depth, width=8, **how)
 
 
+class Parallel(nn.Module):
+    """Two branches that are added before they join the stream; a third one behind each, of low rank."""
+
+    def __init__(self, depth, scale=0.5, adapted=False):
+        super().__init__()
+        self.first = nn.Linear(6, 8)
+        made = ("one", "two", "down", "up") if adapted else ("one", "two")
+        shapes = {"one": (8, 8), "two": (8, 8), "down": (8, 2), "up": (2, 8)}
+        self.blocks = nn.ModuleList(
+            nn.ModuleDict({name: nn.Linear(*shapes[name], bias=False) for name in made}) for _ in range(depth)
+        )
+        self.scale, self.adapted = scale, adapted
+
+    def forward(self, x):
+        h = self.first(x)
+        for block in self.blocks:
+            y = torch.tanh(h)
+            both = block["one"](y) + (block["up"](block["down"](y)) if self.adapted else block["two"](y))
+            h = h + self.scale * both
+        return h
+
+
 CHECKS = {
+    "parallel": lambda: dl.check_depth(Parallel, DEPTHS, batch=vectors(), expected=0.5),
+    "adapted": lambda: dl.check_depth(functools.partial(Parallel, adapted=True), DEPTHS, batch=vectors()),
     "half": lambda: dl.check_depth(res1, (2, 4, 8, 16), batch=vectors(), expected=0.5, loss=squared),
     "measured": lambda: dl.check_depth(
         functools.partial(res1, exponent=1.0), DEPTHS, batch=vectors(), confidence=0.8
