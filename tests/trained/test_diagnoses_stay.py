@@ -173,7 +173,7 @@ def turned(model, depth, seed, checkpoint=None):
 
 
 STUDIES = {
-    "course": lambda: dl.study(one_matrix, turned, (6, 7), seeds=1, progress=False),
+    "course": lambda: dl.study(one_matrix, turned, (6,), seeds=1, progress=False),
 }
 
 
