@@ -33,6 +33,7 @@ def halved(t, h):
 
 RUNS = {
     "res-1": lambda: dl.simulate(dl.res1(WIDTH, "tanh"), depths=[2, 5], paths=3),
+    "three depths": lambda: dl.simulate(dl.res1(WIDTH, "tanh"), depths=[2, 3, 4], paths=2),
     "one depth": lambda: dl.simulate(dl.res1(WIDTH, "relu"), depths=4, paths=2, seed=3),
     "inputs": lambda: dl.simulate(dl.res1(WIDTH, "tanh"), start(2, 5), depths=[3], paths=4),
     "starts": lambda: dl.simulate(
