@@ -50,6 +50,7 @@ PAIRS = {
 def test_loops_in_plain_python_give_the_numbers_of_torch(name, norm):
     network, limit = PAIRS[name]()
     task = task_of(network, limit, dtype=None, coupling="projected", paths=3, depths=(2, 3, 5), norm=norm)
+    task = dataclasses.replace(task, keeps_differences=True)
     assert numba_pass.applies(task)
     fast, slow = numba_pass.run_block(task, 0), projected.run_block(task, 0)
     near = 8 * math.sqrt(torch.finfo(torch.float32).eps) * task.splits * np.max(slow.scale * slow.mean)
@@ -58,6 +59,16 @@ def test_loops_in_plain_python_give_the_numbers_of_torch(name, norm):
         if isinstance(theirs, np.ndarray) and theirs.dtype.kind == "f" and field.name != "scale":
             scale = max(np.abs(theirs).max(initial=0.0), 1e-6)
             np.testing.assert_allclose(ours, theirs, rtol=5e-3, atol=1e-3 * scale + near, err_msg=field.name)
+
+
+@pytest.mark.parametrize("norm", ["sup", "final"])
+@pytest.mark.parametrize("name", ["res-1", "Theorem 4.4"])
+def test_differences_of_neighbouring_depths_are_those_of_torch(name, norm):
+    network, limit = PAIRS[name]()
+    task = task_of(network, limit, dtype=None, coupling="projected", paths=3, depths=(2, 3, 5, 7), norm=norm)
+    task = dataclasses.replace(task, keeps_differences=True)
+    fast, slow = (run.run_block(task, 0).differences for run in (numba_pass, projected))
+    np.testing.assert_allclose(fast, slow, rtol=5e-3, atol=2e-3 * np.abs(slow).max())
 
 
 @pytest.mark.parametrize("name", lanes.NAMES)
