@@ -35,12 +35,14 @@ LOADED = [
 """Loaded once; each process of tests is a fork of the one that has."""
 BESIDE = {
     "layers": ("theory/test_corrections.py",),
-    "equations": ("judge/test_laws.py",),
+    "equations": ("judge/test_laws.py", "simulation/test_loops_in_plain_python.py"),
     "driving": ("theory/test_no_false_theorem.py",),
     "theory": ("signal/test_stability_bounds.py", "signal/test_stability_laws.py"),
 }
 """Files of tests in other folders that are about a room."""
 BESIDE_ALL = ("guard/test_frozen_reports.py",)
+OF_DEFINITIONS = ("tests/house/test_plain_data.py",)
+"""Tests of what a file defines as it is imported, where no test can be seen to run a line."""
 COMPILED = ("simulation/kernels/numba_loops.py",)
 """Files whose lines run as machine code, so that nobody sees which tests run them: all of the room do."""
 SLOWER = 10.0
@@ -113,6 +115,7 @@ class Bench:
         texts = (lines[mutant.line - 1 : mutant.line], around) if first else ()
         seen = "" if mutant.file in COMPILED else mutant.file
         tests = near.near(seen, texts, seconds, widely=widely)
+        tests += OF_DEFINITIONS if not first else ()
         began = time.monotonic()
         with use_mutation(path, get_operator(mutant.operator)(), mutant.occurrence):
             code, said = self.run(_test, tests, seconds=LEAST + SLOWER * seconds)
