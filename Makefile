@@ -43,7 +43,7 @@ nightly: $(VENV)/installed-data-dev
 
 # Every block of code and every command of every page.
 pages: $(VENV)/installed-data-dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m nightly tests/docs
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m nightly tests/docs $(SELECT)
 
 # Every configuration of the depth checks with three seeds, and all planted faults. Rates at the end.
 families: $(VENV)/installed-data-dev

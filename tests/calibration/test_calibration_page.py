@@ -155,6 +155,7 @@ def test_a_size_is_called_caught_only_after_enough_calls_of_every_size(calls, ca
     assert f"| shift | {caught} | 0.01: 0 %, 0.05: 100 %, 0.1: 100 % |" in page(family, found)
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("one_thread")
 def test_a_stopped_run_goes_on_and_a_half_line_is_left_out(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "ProcessPoolExecutor", lambda count, mp_context: ThreadPoolExecutor(count))

@@ -29,6 +29,7 @@ def test_compare_prints_the_report_writes_both_files_and_returns_zero(tmp_path):
     assert json.loads((tmp_path / "r.json").read_text())["report"]["verdict"] == "converges"
 
 
+@pytest.mark.nightly
 def test_compare_laws_tells_a_right_limit_from_a_wrong_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_laws.py").write_text("import deeplimit as dl\nlouder = dl.IsotropicSDE(8, rate=2.0)\n")

@@ -369,6 +369,7 @@ def test_citations_are_those_of_the_theorem_the_limit_and_the_paths():
     assert of(dl.res1(2, "tanh", weights=rough), dl.Identity()) == {"davies1987"}
 
 
+@pytest.mark.nightly
 def test_every_function_cites_what_it_used():
     uniform = dl.res1(2, "tanh", weights=dl.IID("uniform"))
     laws = dl.compare_laws(uniform, depths=[2, 4, 8], draws=200)

@@ -111,6 +111,7 @@ def test_a_stack_without_a_limit_has_none_named(rule):
     assert (report.verdict, report.limit, report.equation, report.rule) == ("none", None, None, rule)
 
 
+@pytest.mark.nightly
 def test_post_norm_with_large_updates_has_no_limit_though_its_state_is_bounded():
     report = found(stack(tanh_first, 0.0, kind=PostNorm))
     assert report.limit is None

@@ -191,6 +191,7 @@ def test_paths_that_are_lost_are_said():
     assert 0 < report.lost < 64
 
 
+@pytest.mark.nightly
 def test_torchsde_objects_and_plain_functions_are_equations():
     class Growth(torch.nn.Module):
         sde_type, noise_type = "ito", "diagonal"

@@ -32,6 +32,7 @@ def test_the_order_of_drawn_errors_is_in_the_interval_and_its_neighbours_are_not
     assert report.floor_upper < 0.5
 
 
+@pytest.mark.nightly
 @pytest.mark.statistical
 def test_intervals_cover_the_order_as_often_as_they_say():
     """At least 95 % of 200 intervals: fewer than 176 have probability 1e-5 under a true share of 95 %."""

@@ -71,6 +71,7 @@ def test_the_order_holds_in_other_lp_norms(p):
     assert wrong.verdict == "does not converge"
 
 
+@pytest.mark.nightly
 def test_the_theorems_own_sup_over_all_times_is_larger_and_converges_too():
     layers, times = (compare(BENT, norm=norm, confidence=0.999) for norm in ("sup", "sup-continuous"))
     assert (times.raw_errors > 1.5 * layers.raw_errors).all()

@@ -115,6 +115,7 @@ def test_what_is_no_power_law_is_said():
     assert not report.branches[0].power_law
 
 
+@pytest.mark.nightly
 def test_a_rule_is_judged_by_constant_factors_and_an_exponent_is_not():
     def too_large(depth):
         model = Transformer(depth)

@@ -37,6 +37,7 @@ def checked(name, depths=DEPTHS, steps=(1, 4)):
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("row", models.some_of_the_rows())
 def test_a_parametrisation_is_told_from_the_others_though_its_branches_start_at_zero(row):
     """Adam moves the last weight by its learning rate, SGD by that times the multiplier of the gradient. So

@@ -50,7 +50,7 @@ def test_blocks_without_a_limit_are_told_to_come_with_x_and_a_limit():
     def blocks(depth):
         return torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(depth)))
 
-    assert_refused(lambda: dl.compare(blocks), TypeError, "resnet", "compare(factory, limit, x=x)")
+    assert_refused(lambda: dl.compare(blocks), TypeError, "resnet", "compare(factory, limit, x)")
 
 
 def test_a_notebook_shows_networks_and_regimes_in_words():

@@ -73,6 +73,7 @@ def test_a_row_in_law_agrees_by_its_law_and_has_no_order():
     dl.testing.check_report(board)
 
 
+@pytest.mark.nightly
 def test_a_row_in_law_can_fail():
     case = next(case for case in validated() if case.statement.startswith("res-3"))
     honest = dataclasses.replace(
@@ -154,6 +155,7 @@ def test_one_row_decides_the_verdict_and_is_explained(board, changes, verdict):
     assert ("no order" in str(changed)) == ("rate" in changes)
 
 
+@pytest.mark.nightly
 def test_a_run_is_taken_up_where_it_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "QUICK_DEPTHS", (4, 8, 16))
     file = tmp_path / "board.json"
@@ -214,6 +216,7 @@ def test_the_figure_has_every_row(board, tmp_path):
         board.plot(3)
 
 
+@pytest.mark.nightly
 def test_the_command_prints_rows_and_says_by_its_exit_code_whether_all_agree(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = ["validate", "--quick", "--only", ONE, "--json", "b.json", "--plot", "b.png"]
@@ -232,6 +235,7 @@ def test_the_command_prints_rows_and_says_by_its_exit_code_whether_all_agree(tmp
         assert result.exit_code == code, result.output
 
 
+@pytest.mark.nightly
 def test_two_runs_that_share_a_file_lose_no_row(tmp_path, monkeypatch):
     """The second run begins, and ends, between two rows of the first."""
     monkeypatch.setattr(runs, "QUICK_DEPTHS", (4, 8, 16))

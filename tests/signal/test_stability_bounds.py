@@ -200,6 +200,7 @@ def test_heavy_tails_do_not_make_true_bounds_look_broken(draws, seeds):
     assert found == []
 
 
+@pytest.mark.nightly
 def test_rounding_does_not_make_true_bounds_look_broken():
     for network in (dl.res3(64, exponent=3.0), dl.res3(64, exponent=40.0), dl.res3(4, exponent=100.0)):
         for dtype in ("float32", "float64"):

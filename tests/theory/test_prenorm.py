@@ -135,6 +135,7 @@ def test_narrow_networks_approach_their_limit_more_slowly():
     assert wide.rate_interval[0] > 0.4
 
 
+@pytest.mark.nightly
 def test_measured_orders_are_the_predicted_ones_and_without_the_norm_errors_stay():
     report = dl.compare(network("softplus"), paths=400)
     assert report.rate_interval[0] < 0.5 < report.rate_interval[1]

@@ -47,6 +47,7 @@ def noise(depth):
     return torch.randn(depth, 9, 9, generator=torch.Generator().manual_seed(depth))
 
 
+@pytest.mark.nightly
 def test_blocks_with_both_biases_and_no_norm_have_grams_on_the_side_of_the_stream():
     network = smooth(14, width=7, hidden=13)
     report = dl.diagnose(network)
@@ -218,6 +219,7 @@ class Normed(nn.Module):
         return h + self.linear(self.norm1(h))
 
 
+@pytest.mark.nightly
 def test_no_headline_is_about_the_gains_that_come_first():
     stream, networks = torch.Generator().manual_seed(0), {}
     with seeded(0), torch.no_grad():

@@ -51,6 +51,7 @@ def test_the_smallest_p_value_of_a_shared_trend_is_that_of_equal_networks(count)
     assert found == pytest.approx(floor, abs=5 * math.sqrt(floor / 4000))
 
 
+@pytest.mark.nightly
 def test_verdicts_out_of_reach_are_not_reached_and_those_within_are():
     """Four networks show no trend beside noise, six do; three close depths show no size that stays."""
     rng = np.random.default_rng(1)

@@ -101,6 +101,7 @@ def test_the_trained_network_has_the_outputs_that_its_recorded_weights_give():
     assert report.loss_of(moved, 6, 1, test=True) != pytest.approx(loss, rel=1e-3)
 
 
+@pytest.mark.nightly
 def test_weights_feed_diagnose_compare_and_stability():
     report = dl.train(NETWORK, [8, 16, 32, 64], DATA, **{**SETTINGS, "epochs": 60})
     found = dl.diagnose(report.weights())
