@@ -1,6 +1,6 @@
 """Numbers that are what they were: stored once, compared on any machine to rounding.
 
-`KEEP_NUMBERS=1 pytest FILE` stores those of a file's tests anew: only where numbers are meant to change.
+`KEEP_NUMBERS=1 pytest FILE` stores what a file's tests find now. Use it where numbers are meant to change.
 """
 
 import dataclasses

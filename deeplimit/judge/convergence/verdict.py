@@ -49,7 +49,8 @@ APART = 3.0
 and for the sampling error of both sides."""
 APART_BY_PATHS = 2.0
 """The same, held against differences of the same paths: 1.2 was the largest of 71 right Young equations, of
-Hurst index .6 to .9, widths 1 to 4, depths from 4. Differences may fall more slowly than it says at first."""
+Hurst index .6 to .9, widths 1 to 4, depths from 4. At first, differences may fall more slowly than the
+theorem says."""
 RESOLVED = 3.0
 """Errors below this many times what round-off and the reference allow are not called a wrong limit's."""
 

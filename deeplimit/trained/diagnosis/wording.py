@@ -43,7 +43,7 @@ def undecided(found: Known) -> str:
             " whether their order matters is open"
         )
     if found.reading == "like independent":
-        return "these layers are not told from independent ones, and an order is left open"
+        return "layers cannot be told from independent ones, and whether their order matters is open"
     return "no depth structure is seen, and it is left open"
 
 
