@@ -159,20 +159,20 @@ class NetworkDiagnosis(Report):
 
     @property
     def headline(self) -> str:
-        """In how many objects layers have depth structure, and what they are as a function of depth."""
-        counts = Counter(str(each.verdict) for each in self.objects)
+        """In how many objects the order of layers is real, and what they are as a function of depth."""
+        counts = Counter(each.verdict for each in self.objects)
         several = f"{self.replicates} networks, " if self.replicates > 1 else ""
-        words = ", ".join(f"{word} ({count})" for word, count in counts.most_common())
+        words = "; ".join(f"{wording.LAYERS[code]} ({count})" for code, count in counts.most_common())
         count, level = len(self.objects), f"level {100 * LEVEL:g} % over all"
         objects = f"{count} object{'s' * (count != 1)}"
         undecided = sum(each.correlation == UNDECIDED for each in self.objects)
         if self.ordered:
-            seen = f"depth structure in {len(self.ordered)} of {objects} ({level})"
+            seen = f"an order over depth in {len(self.ordered)} of {objects} ({level})"
         elif undecided and (found := self._known) is not None:
             seen = f"{wording.undecided(found)} in {undecided} of {objects} ({level})"
         else:
-            seen = f"no depth structure: shuffled layers would look the same ({objects}, {level})"
-        return f"{several}{self.model}: {seen}; as a process over depth: {words}."
+            seen = f"no order over depth: shuffled layers would look the same ({objects}, {level})"
+        return f"{several}{self.model}: {seen}; layers are: {words}."
 
     def _facts(self) -> list[tuple[str, str]]:
         told = []

@@ -71,7 +71,11 @@ def diagnose_sweep(
     if not any(network.by_names for network in networks):
         return report
     orders = [wording.ORDER.format(order) for order in networks[0].orders]
-    return dataclasses.replace(report, reservations=(*report.reservations, *orders, wording.NO_MODULE))
+    return dataclasses.replace(
+        report,
+        reason=wording.AS_STORED.format(report.reason),
+        reservations=(*report.reservations, *orders, wording.NO_MODULE),
+    )
 
 
 def judge_networks(
@@ -209,6 +213,7 @@ def _find(
         homogeneous=homogeneous,
     )
     judgement = hypotheses.judge(evidence)
+    shown = fits | ({"D4": noise} if noise.is_known else {})  # one slope of D4: that on which verdicts rest
     exponents = _exponents(evidence, judgement.code, confidence)
     share = np.clip(values["D4"] ** 2 / total**2, 0.0, 1.0)
     reach = _shares_interval(values["D4"] ** 2 / total**2, sampling_variances(measured), confidence)
@@ -217,7 +222,7 @@ def _find(
         verdict=judgement.code,
         reason=wording.reason(judgement),
         rule=judgement.rule,
-        norms={each: Quantity(values[each], fits[each].value, fits[each].interval) for each in QUANTITIES},
+        norms={each: Quantity(values[each], shown[each].value, shown[each].interval) for each in QUANTITIES},
         trend_share=1 - share,
         trend_share_interval=1 - reach[:, ::-1],
         noise_share=share,

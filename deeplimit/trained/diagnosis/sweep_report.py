@@ -254,7 +254,7 @@ class DepthDiagnosis(Report):
                     interval=(low, high),
                 ),
             ),
-            title=f"slopes in log depth, {100 * self.confidence:g} % intervals",
+            title=f"slopes in log depth, {100 * self.confidence:g} % intervals; verdicts rest on 99 %",
             notes=("", "The published steps (Cohen et al., 2021, Section 2):", *self.published.steps),
         )
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from deeplimit.common.verdict import Judgement, Sentences, said
+from deeplimit.common.verdict import Judgement, LayersVerdict, Sentences, said
 from deeplimit.trained.diagnosis.correlations import Evidence as OfLayers
 from deeplimit.trained.diagnosis.hurst import Roughness
 from deeplimit.trained.diagnosis.hypotheses import Evidence
 from deeplimit.trained.diagnosis.one_network import Found
-from deeplimit.trained.diagnosis.slopes import Slope
+from deeplimit.trained.diagnosis.slopes import SURE, Slope
 from deeplimit.trained.diagnosis.smoother import ROUGH
 from deeplimit.trained.diagnosis.undecided import Known
 
@@ -18,6 +18,21 @@ NO_MODULE = (
     " there are not in these numbers. Pass the module, with batch= where none can be made up."
 )
 """A caveat of weights whose forward was not seen."""
+AS_STORED = (
+    "of the weights as stored, without factors of the forward such as L^-1/2 (diagnose({{L: model, ...}}) of"
+    " loaded modules has them), {}"
+)
+"""How a reason, in braces, begins where the forward was not seen: sizes, and their verdicts, lack factors."""
+LAYERS = {
+    LayersVerdict.COPIES: "copies of one another",
+    LayersVerdict.INDEPENDENT: "independent",
+    LayersVerdict.COMMON_TREND: "a common trend, alike in any order",
+    LayersVerdict.SMOOTH_TREND: "a smooth trend in their order",
+    LayersVerdict.ROUGH: "rough in their order",
+    LayersVerdict.CANNOT_TELL: "cannot tell",
+    LayersVerdict.MEASURED: "measured",
+}
+"""What layers are, in a headline, by the code."""
 ORDER = (
     "Read in the order that names say: {}, with nothing but an activation assumed between them, and a skip"
     " around both."
@@ -44,7 +59,7 @@ def undecided(found: Known) -> str:
         )
     if found.reading == "like independent":
         return "layers cannot be told from independent ones, and whether their order matters is open"
-    return "no depth structure is seen, and it is left open"
+    return "no order over depth is seen, and it is left open"
 
 
 def what_is_known(found: Known) -> str:
@@ -91,7 +106,7 @@ def _turns(e: Found) -> str:
 
 def _value(slope: Slope) -> str:
     """Return a slope and the interval on which verdicts rest."""
-    return f"{slope.value:.2f} [{slope.sure[0]:.2f}, {slope.sure[1]:.2f}]"
+    return f"{slope.value:.2f} [{100 * SURE:g} %: {slope.sure[0]:.2f}, {slope.sure[1]:.2f}]"
 
 
 def _power(slope: Slope) -> str:
