@@ -75,7 +75,8 @@ def blocks_of(factory: Factory, depth: int) -> list[nn.Module]:
     if not isinstance(built, (nn.Sequential, nn.ModuleList, list, tuple)):
         raise TypeError(
             f"factory({depth}) must return its blocks in order, as an nn.Sequential, nn.ModuleList or list;"
-            f" got {validation.named(built)}. check_depth(factory) measures whole models."
+            f" got {validation.named(built)}. identify(factory, x) and check_depth(factory) take whole"
+            " models."
         )
     blocks = list(built)
     for k, block in enumerate(blocks):

@@ -13,6 +13,7 @@ from block_stacks import (
     Whole,
     copies,
     directed,
+    linear,
     moving_average,
     plain,
     prenorm,
@@ -26,8 +27,9 @@ from block_stacks import (
 from torch import nn
 
 import deeplimit as dl
+from deeplimit.common.global_state import seeded
 from deeplimit.judge.block_limit import measure
-from deeplimit.judge.block_limit.reading import read
+from deeplimit.judge.block_limit.reading import as_module, read
 from deeplimit.judge.block_limit.scaling import Power
 from deeplimit.judge.block_limit.verdict import Evidence
 from deeplimit.modules.trace.batches import Batch
@@ -99,6 +101,7 @@ def test_a_known_limit_is_named_with_its_exponent(limit, name):
     assert (report.verdict, report.limit) == (limit, limit)
     has_noise = limit in ("isotropic SDE", "neural SDE")
     assert limit == "explosion" or ("dB" in report.equation) == has_noise
+    assert math.isfinite(report.size_power) == has_noise
     if not math.isnan(exponent):
         assert abs(report.exponent - exponent) < 0.08
         low, high = report.exponent_interval
@@ -138,6 +141,25 @@ def test_an_isotropic_limit_says_how_large_its_noise_is():
     report = dl.identify(lambda depth: [Block(depth) for _ in range(depth)], torch.ones(1, width))
     size = float(re.search(r"= ([0-9.]+) \|h\|", report.equation)[1])
     assert abs(size / factor - 1) < 0.35  # 48 draws of a sum of 8 squares: 7 % each, at 1e-5
+
+
+class Square(nn.Module):
+    def forward(self, h):
+        return h * h
+
+
+ALL = torch.arange(WIDTH)
+
+
+@pytest.mark.parametrize(
+    ("branch", "power"), [(prenorm, 0.0), (linear, 1.0), (lambda: nn.Sequential(linear(), Square()), 2.0)]
+)
+def test_how_the_noise_of_a_limit_grows_with_the_state_is_measured(branch, power):
+    factory, shared = stack(branch, 0.5), torch.randn(3, WIDTH, generator=torch.Generator().manual_seed(1))
+    with seeded(1):
+        stacks = [read(as_module(factory(8), 8), "", Batch((shared,), {})) for _ in range(8)]
+    added = np.array([float(measure.updates(each, shared, ALL).square().sum(2).mean()) for each in stacks])
+    assert abs(measure.size_power(stacks, shared, ALL, added) - power) < 0.01
 
 
 def test_the_input_is_asked_for_by_its_own_name():

@@ -28,6 +28,13 @@ def test_verbs_say_what_was_passed_and_what_takes_it(verb, passed):
     assert_refused(lambda: verb(value), TypeError, "resnet", *names)
 
 
+@pytest.mark.parametrize("verb", [dl.compare, dl.compare_laws])
+def test_a_comparison_of_a_module_names_the_call_that_identifies_it(verb):
+    assert_refused(lambda: verb(Net, x=torch.ones(1, 2)), TypeError, "identify(Net, x)", "module_network(")
+    assert_refused(lambda: verb(Net()), TypeError, "identify(factory, x)", "module_network(")
+    assert_refused(lambda: verb(lambda depth: Net(), x=torch.ones(1, 2)), TypeError, "identify(factory, x)")
+
+
 @pytest.mark.parametrize("passed", [Net, Net(), 3], ids=["a module's class", "a module", "a number"])
 def test_phase_diagram_refuses_what_is_not_a_factory(passed):
     kind = passed if isinstance(passed, type) else type(passed)

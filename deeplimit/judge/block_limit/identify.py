@@ -17,10 +17,10 @@ from deeplimit.common import validation
 from deeplimit.common.global_state import by_default, seeded
 from deeplimit.common.measurement import Progress, in_one_pass, part_of
 from deeplimit.common.randomness import Purpose, generator
-from deeplimit.common.verdict import judge, said
+from deeplimit.common.verdict import BlockLimitVerdict, judge, said
 from deeplimit.judge.block_limit import verdict, wording
 from deeplimit.judge.block_limit.in_law import beside, ode_distances
-from deeplimit.judge.block_limit.measure import AtDepth, coordinates, moments, updates
+from deeplimit.judge.block_limit.measure import AtDepth, coordinates, moments, size_power, updates
 from deeplimit.judge.block_limit.reading import Stack, as_module, check_inputs, growing_list, read
 from deeplimit.judge.block_limit.report import IdentifiedLimit
 from deeplimit.judge.block_limit.scaling import Power, of_alignment, of_draws, power_of
@@ -31,6 +31,8 @@ from deeplimit.version import versions
 LEAST_DRAWS = 16
 """Fewer networks leave the variance of a sum uncertain by more than a third."""
 
+DIFFUSIONS = (BlockLimitVerdict.ISOTROPIC_SDE, BlockLimitVerdict.NEURAL_SDE)
+"""Limits whose noise may depend on the size of the state."""
 OF_NETWORKS = 0.3
 """Fraction done once all networks are measured, where a limit is drawn afterwards: that takes longer."""
 
@@ -169,6 +171,9 @@ def _identified(
         drawn = beside(kept, evidence.may_drift, stream, random, part)
         evidence = dataclasses.replace(evidence, beside=drawn)
     judged = judge(verdict.limit, evidence)
+    grows = math.nan
+    if judged.code in DIFFUSIONS and shared is not None and chosen is not None:
+        grows = size_power(kept, shared, chosen, taken[-1].squares * size)
     return IdentifiedLimit(
         verdict=judged.code,
         rule=judged.rule,
@@ -180,6 +185,10 @@ def _identified(
         seed=first,
         seconds=time.perf_counter() - started,
         versions=versions(),
+        size_power=grows,
+        state_size=math.nan
+        if shared is None
+        else float(shared.flatten(1).double().square().sum(1).mean().sqrt()),
         **_numbers(evidence, odes),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,10 @@ from deeplimit.judge.block_limit.reading import Stack
 COORDINATES = 256
 """Largest number of a state's coordinates that enter moments; of wider states these are drawn at random. The
 error of the isotropy statistic falls with the number of pairs of updates, and hardly with this one."""
+LARGER = 3.0
+"""Factor between the states at which updates are compared, to see how they grow with |h|."""
+FOLLOWED = 8
+"""Networks that are asked: the same blocks at both states, so that few tell."""
 PAIRS = 20_000
 """Pairs of updates behind the isotropy statistic: its error is then about 1 %."""
 
@@ -66,6 +71,18 @@ def updates(stack: Stack, shared: Tensor, chosen: Tensor) -> Tensor:
     return torch.stack(
         [(block(shared.clone()) - shared).flatten(1)[:, chosen].double() for block in stack.blocks]
     )
+
+
+@torch.no_grad()
+def size_power(stacks: Sequence[Stack], shared: Tensor, chosen: Tensor, at_shared: np.ndarray) -> float:
+    """Return the power of |h| that updates grow with: at states LARGER times as large, of the same networks.
+
+    `at_shared` are sums of squares of an update at the shared states, mean over layers, per network.
+    """
+    some = stacks[:FOLLOWED]
+    larger = [updates(stack, LARGER * shared, chosen).square().sum(dim=2).mean() for stack in some]
+    ratio = float(torch.stack(larger).mean()) / max(float(at_shared[: len(some)].mean()), 1e-300)
+    return math.log(ratio) / (2 * math.log(LARGER)) if 0 < ratio < math.inf else math.nan
 
 
 def coordinates(states: Tensor, generator: torch.Generator) -> Tensor:

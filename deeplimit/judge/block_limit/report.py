@@ -17,6 +17,8 @@ from deeplimit.common.verdict import BlockLimitVerdict
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+SAME_POWER = 0.1
+"""Powers of |h| this close to 0 or 1 are read as these; biases move them by .03, random blocks by .02."""
 PerLag = Annotated[np.ndarray, Shape("lags")]
 
 
@@ -48,6 +50,9 @@ class IdentifiedLimit(Report):
         ode_distances: relative distance of the networks from the ODE through their layers (m,).
         draws, confidence, seed, seconds, versions: how it was run.
         reservations: what to know before trusting the numbers.
+        size_power: power of |h| that an SDE's noise grows with, from states three times as large; 0 where it
+            does not depend on |h|. NaN for other limits.
+        state_size: root mean square norm |h| of the given states, to which sizes are relative.
     """
 
     kind = "block-limit"
@@ -89,6 +94,8 @@ class IdentifiedLimit(Report):
     seconds: Seconds
     versions: dict[str, str]
     reservations: tuple[str, ...] = ()
+    size_power: float = math.nan
+    state_size: float = math.nan
 
     @property
     def limit(self) -> str | None:
@@ -98,18 +105,26 @@ class IdentifiedLimit(Report):
 
     @property
     def equation(self) -> str | None:
-        """The limit's equation with what was measured of its functions; None where nothing is named."""
+        """The limit's equation, as text, with what was measured of its functions; None where none is named.
+
+        No object: its functions are known at the given states alone.
+        """
         fluctuates, moves = self.fluctuations[-1], self.drifts[-1]
         # A mean that vanishes with depth, or has no power of it, is none of the limit's.
         stays = moves > 0 and self.drift_interval[1] >= 0
-        drift, beside = ("m(H) dt + ", f", |m(h)| = {moves:.2g} |h|") if stays else ("", "")
         at = " at the given states h"
+        drift, beside = ("m(H) dt + ", f", |m(h)| = {moves:.2g} |h|{at}") if stays else ("", "")
+        size = f"{fluctuates:.2g} |h|{at}"
+        if abs(self.size_power) < SAME_POWER:
+            size = f"{fluctuates * self.state_size:.2g}, which does not depend on |h|"
+        elif abs(self.size_power - 1) < SAME_POWER:
+            size = f"{fluctuates:.2g} |h|, which grows like |h|"
         written = {
             BlockLimitVerdict.ISOTROPIC_SDE: (
-                f"dH = {drift}s(H) dB, B as wide as H, √width s(h) = {fluctuates:.2g} |h|{beside}{at}"
+                f"dH = {drift}s(H) dB, B as wide as H, √width s(h) = {size}{beside}"
             ),
             BlockLimitVerdict.NEURAL_SDE: (
-                f"dH = {drift}Σ(H) dB, (tr ΣΣᵀ)^½ = {fluctuates:.2g} |h|{beside}{at};"
+                f"dH = {drift}Σ(H) dB, (tr ΣΣᵀ)^½ = {size}{beside};"
                 " ΣΣᵀ is the depth times the covariance of a layer's update"
             ),
             BlockLimitVerdict.NEURAL_ODE: "dH = f(t, H) dt, f the depth times the update of the layer at t",

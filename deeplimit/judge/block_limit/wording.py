@@ -14,6 +14,12 @@ def power(value: Power | None) -> str:
     return f"depth^{value.exponent:.2f} [{value.low:.2f}, {value.high:.2f}]"
 
 
+def _like_its_limit(e: Evidence) -> str:
+    """Return how far the comparison in law saw."""
+    far = f" (Kolmogorov distances up to {max(e.beside.distances):.2f})" if e.beside is not None else ""
+    return f"the networks' law is not told apart from the measured diffusion's{far}"
+
+
 def _sum(e: Evidence) -> str:
     return f"the sum of all updates fluctuates like {power(e.noise)}"
 
@@ -61,11 +67,11 @@ REASONS: Sentences[Evidence] = {
     ),
     "has_isotropic_noise": lambda e: (
         "updates are independent over layers, and their covariance is a multiple of the identity"
-        f" (statistic {e.deepest.anisotropy:.2f}); the network's law is the measured diffusion's"
+        f" (statistic {e.deepest.anisotropy:.2f}); {_like_its_limit(e)}"
     ),
     "has_directed_noise": lambda e: (
         "updates are independent over layers, with directions of their own (statistic"
-        f" {e.deepest.anisotropy:.2f}, 1 for isotropic ones); the network's law is the measured diffusion's"
+        f" {e.deepest.anisotropy:.2f}, 1 for isotropic ones); {_like_its_limit(e)}"
     ),
     "has_correlated_layers": lambda e: (
         f"the alignment of layers grows like {power(e.alignment)}: neither independent (0) nor smooth (1)"

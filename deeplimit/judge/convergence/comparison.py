@@ -12,13 +12,14 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from deeplimit.common import validation
 from deeplimit.common.global_state import by_default
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
 from deeplimit.common.verdict import ConvergenceVerdict
+from deeplimit.judge import whole_modules
 from deeplimit.judge.convergence.assessment import assess
 from deeplimit.judge.convergence.report import CompareReport
 from deeplimit.judge.convergence.verdict import Levels
@@ -180,8 +181,9 @@ def compare(
         paths: Number of paths P. "auto" starts with 512, and takes more where the evidence asks for paths. Of
             depths and paths, one that is left out is "auto" although the other is given; where both are
             given, there is one analysis. Inputs that are given to a network without noise are not taken again
-            for more paths. All analyses share the level, and the last is the report, with
-            `confidence` its level: 0.975 after the first.
+            for more than the first 512 paths. Whether a module's blocks draw weights is not known, so they
+            count as noise: give paths, at least three per depth, where they do not. All analyses share the
+            level, and the last is the report, with `confidence` its level: 0.975 after the first.
         budget: Seconds that a call with "auto" may take, by default 30, but for the first analysis, which is
             made smaller for a given budget alone. It ends the analyses, so that their number depends on the
             machine; `depths` and `paths` of the report reproduce its numbers.
@@ -238,6 +240,8 @@ def compare(
         ('converges', True)
     """
     started, given = time.perf_counter(), {**locals()}
+    if issubclass(resnet if isinstance(resnet, type) else type(resnet), nn.Module):
+        raise whole_modules.refusal(resnet)
     resnet = network_of(resnet, x)
     paths_of = partial(validation.integer, name="paths", minimum=2, hint="An uncertainty needs at least two.")
     sampling = AdaptiveSampling.checked(depths, paths, budget, "paths", validation.depths, paths_of)

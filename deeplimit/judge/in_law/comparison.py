@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from deeplimit.common import validation
 from deeplimit.common.global_state import by_default
@@ -23,6 +23,7 @@ from deeplimit.common.validation import NoTheoremError
 from deeplimit.driving import ChannelKind, Dependence
 from deeplimit.driving.law import FINITE_VARIANCE
 from deeplimit.equations import Independent, Limit, read_limit
+from deeplimit.judge import whole_modules
 from deeplimit.judge.in_law import two_sample, wording
 from deeplimit.judge.in_law.adaptive import DEFAULT, ComparingLaws
 from deeplimit.judge.in_law.report import LawReport
@@ -175,6 +176,8 @@ def _planner(
     dtype: object,
 ) -> Callable[[tuple[int, ...], int], Plan]:
     """Return what is to be drawn, by depths and number of draws; raise as `compare_laws` says."""
+    if issubclass(resnet if isinstance(resnet, type) else type(resnet), nn.Module):
+        raise whole_modules.refusal(resnet)
     resnet = network_of(resnet, x)
     if not _is_new_at_every_depth(resnet):
         raise ValueError(

@@ -1,0 +1,22 @@
+"""What a comparison says of a module that is no stack of blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deeplimit.common import validation
+
+
+def refusal(module: Any) -> TypeError:
+    """Return the error of a module, or its class, in the place of a network: it names what takes it."""
+    is_class = isinstance(module, type)
+    name = module.__name__ if is_class else "factory"
+    passed = f"the class {name}" if is_class else validation.named(module)
+    return TypeError(
+        "resnet must be a ResidualNetwork, such as res1(width=40), or a function of the depth that returns"
+        f" torch blocks in order; got {passed}."
+        f" identify({name}, x) says which limit {name}(depth) has. With blocks(depth) the list of its blocks,"
+        " compare_laws(module_network(blocks, width), limit) compares it with an SDE, compare(blocks, f, x)"
+        " with an ODE f(t, h), and stability(blocks, x=x) measures growth. check_depth(factory) and"
+        " probe(model, batch) take any module."
+    )
