@@ -6,14 +6,15 @@ time.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from functools import cache
+from threading import Lock
 from types import ModuleType
 
 import numpy as np
 import torch
 
+from deeplimit.common.users_line import warn_at_users_line
 from deeplimit.simulation.kernels import projected
 from deeplimit.simulation.moments import Moments, moments_from
 from deeplimit.simulation.pathwise import Tick
@@ -22,6 +23,8 @@ from deeplimit.simulation.task import COMPILED, Task, compiled_steps
 ENABLED = True
 """Set to False to run the same computation in torch."""
 STEPS = 16
+LOADING = Lock()
+"""Held while loops load: threads that ask together would load them, and warn, twice."""
 WORTHWHILE = 2**20
 """Less work than this (paths x steps x columns x width) takes torch a tenth of a second, and loading the
 loops as long. From here on they take a third to a tenth of its time: res-1 at width 8 takes 0.023 s for 0.14
@@ -29,16 +32,21 @@ with 64 paths, 0.064 for 0.58 with 512, Theorem 4.4 at width 10 0.17 for 1.13.
 """
 
 
-@cache
 def loops() -> ModuleType | None:
-    """Return the compiled loops; None, with a warning, where numba is missing, unsuited, or cannot write."""
+    """Return the compiled loops; None, with one warning, where numba is missing or does not load."""
+    with LOADING:
+        return load()
+
+
+@cache
+def load() -> ModuleType | None:
+    """Load them; asked once, with the lock held."""
     try:
         from deeplimit.simulation.kernels import numba_loops as compiled
     except (ImportError, RuntimeError) as error:
-        warnings.warn(
-            f"deeplimit runs without numba's compiled loops ({error}), which are three to ten times as fast"
-            " here; pip install 'deeplimit[fast]' installs them.",
-            stacklevel=2,
+        warn_at_users_line(
+            f"numba is missing or does not load ({error}): pip install 'deeplimit[fast]' makes this three to"
+            " ten times as fast. Without it, coupling='pathwise' is faster below width 32."
         )
         return None
     return compiled

@@ -6,7 +6,6 @@ blocks and launches do not change them.
 
 from __future__ import annotations
 
-import warnings
 from functools import cache
 
 import numpy as np
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common.randomness import Purpose
+from deeplimit.common.users_line import warn_at_users_line
 from deeplimit.driving import Dependence
 from deeplimit.driving.path import Grid
 from deeplimit.equations import CompiledStep, Limit, Motion
@@ -74,11 +74,10 @@ def runs_on(device: torch.device) -> bool:
     try:
         run_kernel(torch.ones(1, 1, device=device), Grid((1, 2)), "identity", [1.0, 1.0], seed=0)
     except Exception as error:  # noqa: BLE001 (whatever a compiler on a user's machine may raise)
-        warnings.warn(
+        warn_at_users_line(
             f"the fused kernel does not run on {device}, and torch's operations, which are slower, take its"
             f" place: {type(error).__name__}: {error}",
             RuntimeWarning,
-            stacklevel=2,
         )
         return False
     return True
