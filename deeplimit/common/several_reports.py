@@ -236,6 +236,8 @@ def _draw(axes: Axes, curves: Sequence[Curve], labels: Sequence[str], chosen: bo
             axis.set_label_text(text)
             if scaled:
                 axis.label.set_fontsize(drawing.points(axes, 10))
+    if scaled:
+        axes.tick_params(which="both", labelsize=drawing.points(axes, 10))
     axes.grid(which="major", alpha=0.3)
     bars = {curve.bars for curve in curves}
     title = f"bars: {_mathematics(bars.pop())}" if len(bars) == 1 and not small else None

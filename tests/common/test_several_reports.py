@@ -73,6 +73,24 @@ def test_titles_and_names_of_the_users_axes_are_kept(compared):
     assert axes.get_ylabel()
 
 
+def test_ticks_of_the_users_small_axes_are_as_small_as_its_names(compared):
+    axes = dl.plot(compared, ax=given_axes())
+    name = axes.yaxis.label.get_fontsize()
+    assert {text.get_fontsize() for text in (*axes.get_xticklabels(), *axes.get_yticklabels())} == {name}
+    with mpl.rc_context({"xtick.labelsize": 13.0}):
+        axes = dl.plot(compared, ax=given_axes())
+        assert {text.get_fontsize() for text in axes.get_xticklabels()} == {13.0}
+
+
+def test_a_control_on_independent_noise_has_another_limit_in_the_table(compared):
+    network = dl.res1(3, "tanh")
+    settings = {"depths": [8, 16, 32], "paths": 64}
+    control = dl.compare(network, dl.Independent(network.limit()), **settings)
+    right = dl.compare(network, **settings)
+    cells = dl.table([right, control])["limit"].tolist()
+    assert cells == [network.limit().equation, f"{network.limit().equation}, independent noise"]
+
+
 def test_colours_markers_and_sizes_of_rcparams_are_used(compared):
     cycle = mpl.cycler(color=["#111111", "#222222"], marker=["*", "x"])
     with mpl.rc_context({"axes.prop_cycle": cycle, "legend.fontsize": 17.0}):

@@ -36,6 +36,8 @@ from deeplimit.statistics.power_law import (
 from deeplimit.theory import Regime
 from deeplimit.version import versions
 
+INDEPENDENT = ", independent noise"
+"""What follows a limit that was given noise of its own on purpose, as a control."""
 SCHEME = Regime("scheme", None, 0.5, "pathwise", "the limit's own scheme on each depth's layers.")
 """How the errors of a limit's own scheme expand."""
 
@@ -688,7 +690,7 @@ def _report(
         verdict=outcome.judgement.code,
         reason=said(outcome.judgement, wording.REASONS),
         network=str(task.network),
-        limit=task.limit.equation,
+        limit=task.limit.equation + (INDEPENDENT if task.independent else ""),
         regime=pairing.regime.name,
         theorem=pairing.regime.theorem if pairing.own else None,
         predicted_rate=pairing.predicted,

@@ -311,7 +311,7 @@ def coupling(task: Task, pairing: Pairing) -> str:
         return "pathwise: every depth and the limit read the same fractional path, drawn whole"
     its = "is deterministic" if reads is Reads.NOTHING else "draws separate noise"
     if any(channel.is_separate for channel in task.network.channels):
-        return f"nothing is shared: each depth has separate weights, and the limit {its}"
+        return f"nothing is shared: weights are made separately at each depth, and the limit {its}"
     if pairing.given:
         return "none: the weights are given functions of time; paths differ only by their inputs"
     if reads is Reads.FUNCTIONS:

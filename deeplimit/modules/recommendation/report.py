@@ -27,7 +27,8 @@ class Recommendation(Report):
         exponent: residual exponent that the layers ask for: 0.5 if they are independent, 1 if aligned.
         code: lines that set it right, with their imports; they read `model`, `depth` and, where weights are
             drawn again, `batch`. "" where nothing is to be done, or no line passed.
-        learning_rate: by optimizer and place, what to do with learning rates then.
+        learning_rate: by optimizer and place, what to do with learning rates then; "tuned depth" is the depth
+            at which they were tuned.
         depth: the depth that was asked for, the last of `depths`.
         model, kinds: class of the module, and its kinds of branches.
         exponents: measured exponent of each kind before the code; NaN for none.
@@ -70,6 +71,8 @@ class Recommendation(Report):
         facts = [("exponent", f"{self.exponent:g}")]
         facts += [("", line) for line in self.code.splitlines()]
         facts += [(f"learning rate, {place}", what) for place, what in self.learning_rate.items()]
+        if any("tuned depth" in what for what in self.learning_rate.values()):
+            facts.append(("tuned depth", "the depth at which the learning rate was tuned"))
         return facts
 
     def _setting(self) -> list[tuple[str, str]]:
