@@ -136,3 +136,20 @@ def test_untrained_linear_layers_are_independent():
     report = dl.diagnose(networks)
     assert report.verdict in ("no trend", "cannot tell")
     assert np.isnan(report.hurst) or report.hurst == pytest.approx(0.5, abs=0.1)
+
+
+def test_the_slope_of_d4_in_the_table_is_the_one_that_the_reason_rests_on():
+    random, trend = np.random.default_rng(0), np.linspace(-1, 1, 64).reshape(8, 8)
+    weights = {
+        depth: [
+            dict(
+                A=trend * np.linspace(0, 1, depth)[:, None, None] + random.standard_normal((depth, 8, 8)) / 2
+            )
+            for _ in range(3)
+        ]
+        for depth in (8, 16, 32)
+    }
+    report = dl.diagnose(weights, confidence=0.99)
+    d4 = report.finding.norms["D4"]
+    assert (report.rule, report.verdict) == ("grows_rough", "cannot tell")
+    assert [f"{number:.2f}" in report.reason for number in (d4.slope, *d4.interval)] == [True] * 3
