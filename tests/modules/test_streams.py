@@ -177,7 +177,7 @@ def test_adapters_that_start_at_zero_are_no_branches():
     assert len({finding.branch for finding in twice.findings}) == 2
 
 
-def test_a_scale_of_a_constant_depth_is_told_at_the_deepest_network_where_it_departs_there():
+def test_a_scale_for_one_depth_is_told_at_the_deepest_network_if_it_departs_there():
     """Right at 6 layers: 1.15 times too large at 8, and 0.58 of what two layers ask for."""
     report = dl.check_depth(
         lambda depth: GPT(depth, scale=(depth / 6) ** 0.5), [2, 4, 8], batch=words(), expected="gpt-2"
