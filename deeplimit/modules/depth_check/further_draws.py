@@ -1,7 +1,8 @@
 """Networks drawn again where the first draws' scatter leaves the exponents of right branches undecided.
 
 At the first analysis one network of each depth is known. Its scatter says how many draws a second analysis
-needs, and there is no third one.
+needs, and there is no third one. A wrong decision lies on one side of an interval. So the first analysis
+decides wrongly with half of the error probability, and the second, whose intervals have half, with a quarter.
 """
 
 from __future__ import annotations
