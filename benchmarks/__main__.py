@@ -16,11 +16,14 @@ import time
 from pathlib import Path
 
 from benchmarks import report
+from benchmarks.default_calls import default_calls
 from benchmarks.depth_check import check, large
 from benchmarks.doors import doors
+from benchmarks.extensions import extensions
 from benchmarks.generator_rate import pathwise
 from benchmarks.initialisation import w2, w3, w4
 from benchmarks.on_device import gpu
+from benchmarks.parallel import parallel
 from benchmarks.peaks import peaks
 from benchmarks.scaling import memory, scaling
 from benchmarks.startup import startup
@@ -28,11 +31,16 @@ from benchmarks.strong_error import theorem_4_4, w1
 from benchmarks.trained_weights import diagnose
 from benchmarks.training import w5
 from benchmarks.training_check import check_train
+from benchmarks.ways import ways
 
 WORKLOADS = {
     "w1": w1,
     "theorem-4-4": theorem_4_4,
     "doors": doors,
+    "ways": ways,
+    "extensions": extensions,
+    "defaults": default_calls,
+    "parallel": parallel,
     "pathwise": pathwise,
     "scaling": scaling,
     "memory": memory,

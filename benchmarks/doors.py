@@ -6,22 +6,18 @@ Both run on one thread and are timed in processor seconds, so that a busy machin
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 
 import deeplimit as dl
 from benchmarks.students_loop import brownian, errors, on_a_grid, times
-from benchmarks.timing import ALTERNATIVE, OURS, Row, Target, Workload
+from benchmarks.timing import ALTERNATIVE, OURS, Row, Target, Workload, processor_seconds
 
 DEPTHS, PATHS = (16, 32, 64, 128, 256), 512
 W1_DEPTHS = (*DEPTHS, 512, 1024)
-SLOW = 10.0
-"""Seconds after which nothing is run again."""
 WIDE, FEWER = 100, 32
 """From this width on the loop is timed on a part of the paths, and its time multiplied: it takes minutes."""
 QUICK_DEPTHS, QUICK_PATHS = (16, 32, 64), 64
@@ -132,28 +128,14 @@ def doors(quick: bool, repeats: int = 3) -> Workload:
         depths, paths = (QUICK_DEPTHS, QUICK_PATHS) if quick else (depths, PATHS)
         ours = partial(dl.compare, door.network, depths=depths, paths=paths, workers=1)
         ours()  # compiles
-        seconds, report = _processor_seconds(ours, repeats)
+        seconds, report = processor_seconds(ours, repeats)
         found = report.raw_errors.tolist()
         how = str(report.coupling.split(":")[0])
         rows.append(Row(door.name, seconds, how, found, OURS, door.name))
         part = min(paths, FEWER) if width >= WIDE else paths
-        theirs, found = _processor_seconds(partial(door.loop, depths, part), repeats)
+        theirs, found = processor_seconds(partial(door.loop, depths, part), repeats)
         theirs *= paths / part
         rows.append(Row(f"{door.name}: a user's loop", theirs, "", found, ALTERNATIVE, door.name))
         targets.append(Target(f"{door.name}: a user's loop over ours", theirs / seconds, at_least=bound))
     setting = f"{PATHS} paths, one thread, processor seconds"
     return Workload("doors", setting, tuple(rows), {"quick": quick}, tuple(targets))
-
-
-def _processor_seconds(work: Callable[[], Any], repeats: int) -> tuple[float, Any]:
-    """Return the least processor time of up to `repeats` runs on one thread, and the last result."""
-    threads, found = torch.get_num_threads(), []
-    torch.set_num_threads(1)
-    try:
-        while len(found) < repeats and sum(found) < SLOW:
-            begun = time.process_time()
-            result = work()
-            found.append(time.process_time() - begun)
-    finally:
-        torch.set_num_threads(threads)
-    return min(found), result

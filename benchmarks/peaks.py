@@ -15,11 +15,8 @@ import re, resource, sys, tempfile, time
 from pathlib import Path
 import deeplimit as dl
 import torch
-try:
-    from deeplimit.simulation import compiled
-    compiled.WORTHWHILE = 0  # else a large comparison loads numba and a small one does not
-except ImportError:
-    pass
+from deeplimit.simulation.kernels import numba_pass
+numba_pass.WORTHWHILE = 0  # else a large comparison loads numba and a small one does not
 
 def peak():
     status = Path("/proc/self/status")
@@ -40,6 +37,11 @@ print(time.perf_counter() - begun, peak() - before)
 CALLS = {
     "compare, paths": ("dl.compare(network, depths=[16, 32, 64], paths=n)", (10**3, 10**4, 10**5)),
     "compare, depth": ("dl.compare(network, depths=[n // 4, n // 2, n], paths=256)", (64, 256, 1024)),
+    "compare, fractional weights, depth": (
+        "dl.compare(dl.res1(8, 'tanh', weights=dl.FractionalBrownian(0.7)),"
+        " depths=[n // 4, n // 2, n], paths=256)",
+        (64, 256, 1024),
+    ),
     "compare with a store, repetitions": ("stored(n)", (1, 5, 20)),
     "compare_laws, draws": ("dl.compare_laws(network, depths=[16, 32, 64], draws=n)", (10**3, 10**4, 10**5)),
     "stability, draws": ("dl.stability(network, [16, 32, 64], draws=n)", (10**3, 10**4, 10**5)),

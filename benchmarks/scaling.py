@@ -24,11 +24,8 @@ import re, resource, sys, time
 from pathlib import Path
 import deeplimit as dl
 depth, paths, width, coupling = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-try:
-    from deeplimit.simulation import compiled
-    compiled.WORTHWHILE = 0  # else a large comparison loads numba and a small one does not
-except ImportError:
-    pass
+from deeplimit.simulation.kernels import numba_pass
+numba_pass.WORTHWHILE = 0  # else a large comparison loads numba and a small one does not
 start = time.perf_counter()
 dl.compare(dl.res1(width, "tanh"), depths=[depth // 2, depth], paths=paths, coupling=coupling)
 seconds = time.perf_counter() - start

@@ -8,6 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
+SLOW = 10.0
+"""Seconds after which nothing is run again."""
 OURS, ALTERNATIVE, FLOOR = "deeplimit", "alternative", "floor"
 
 
@@ -86,3 +90,17 @@ def timed_in_turn(
             results[index] = work()
             times[index].append(time.perf_counter() - start)
     return [(pick(own), result) for own, result in zip(times, results, strict=True)]
+
+
+def processor_seconds(work: Callable[[], Any], repeats: int) -> tuple[float, Any]:
+    """Return the least processor time of up to `repeats` runs on one thread, and the last result."""
+    threads, found = torch.get_num_threads(), []
+    torch.set_num_threads(1)
+    try:
+        while len(found) < repeats and sum(found) < SLOW:
+            begun = time.process_time()
+            result = work()
+            found.append(time.process_time() - begun)
+    finally:
+        torch.set_num_threads(threads)
+    return min(found), result

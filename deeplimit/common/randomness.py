@@ -35,6 +35,7 @@ class Purpose(IntEnum):
     LAYER_PRODUCTS = 21
     STEP_BIASES = 22
     MODULE_WEIGHTS = 30
+    FURTHER_DRAWS = 31
     LAYER_ORDER = 40
     SIGN_FLIPS = 41
     LAYER_SIGNS = 42

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, final
+from functools import lru_cache, partial
+from typing import Any, Protocol, final, overload
 
 import torch
 from torch import Tensor, nn
 
 from deeplimit.common import validation
 from deeplimit.common.global_state import seeded
+from deeplimit.driving.drawn_blocks import Build, Recipe, Stacks, recipe
 from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
 from deeplimit.driving.path import Grid, Layer, Path
 
@@ -28,6 +30,10 @@ NOT_KNOWN = (
 """What every report on a module's blocks says of their weights."""
 
 
+ENOUGH = 8
+"""Fewer networks are built: to write down and to try how they are drawn takes as long as building five."""
+
+
 @final
 @dataclass(frozen=True)
 class FreshBlocks(WeightLaw):
@@ -40,6 +46,7 @@ class FreshBlocks(WeightLaw):
 
     factory: Factory
     keeps: bool = False
+    state_shape: Shape = ()
 
     @property
     def facts(self) -> Facts:
@@ -67,6 +74,100 @@ class FreshBlocks(WeightLaw):
             blocks = blocks_of(self.factory, depth)
             blocks = [copy.deepcopy(block) for block in blocks] if self.keeps else blocks
         return [block.to(device, dtype).eval().requires_grad_(False) for block in blocks]
+
+    def build(self, depth: int) -> Build:
+        """Return what builds the blocks of one network from a seed, inside a context."""
+
+        def built(seed: int, inside: AbstractContextManager[Any]) -> Sequence[nn.Module]:
+            with seeded(seed), inside:
+                return blocks_of(self.factory, depth)
+
+        return built
+
+    def draws(self, depth: int, seeds: Sequence[int], device: torch.device, dtype: torch.dtype) -> Drawn:
+        """Return the blocks of many networks, drawn in a batch where that gives the same."""
+        can = bool(self.state_shape) and not self.keeps and isinstance(self.factory, Hashable)
+        if can and len(seeds) >= ENOUGH and (found := _recipe(self, depth)) is not None:
+            one, beside = (self.stack(depth, seed, device, dtype) for seed in seeds[:2])
+            stacks = found.stacks(one, seeds, device, dtype)
+            # A factory may have been told something else since it was written down.
+            if stacks.hold(beside, 1):
+                return Together(self, depth, seeds, stacks, beside, device, dtype)
+        return _built(self, depth, seeds, device, dtype)
+
+
+@lru_cache(maxsize=16)
+def _recipe(law: FreshBlocks, depth: int) -> Recipe | None:
+    """Return how a factory draws this many blocks, which all paths of a call ask for."""
+    return recipe(law.build(depth), law.state_shape)
+
+
+class Drawn(Protocol):
+    """The blocks of many networks."""
+
+    def called(self, k: int, states: Tensor) -> Tensor:
+        """Return what block `k` of every network makes of its own state: (P, *shape) of (P, *shape)."""
+
+    def block(self, k: int, draw: int) -> nn.Module:
+        """Return block `k` of one network."""
+
+
+@final
+class Together:
+    """Blocks that were drawn in a batch; each layer's first states are held against a built network's.
+
+    Where they differ, or blocks cannot be called together, all networks are built.
+    """
+
+    def __init__(
+        self,
+        law: FreshBlocks,
+        depth: int,
+        seeds: Sequence[int],
+        stacks: Stacks,
+        beside: Sequence[nn.Module],
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        self.build = partial(_built, law, depth, seeds, device, dtype)
+        self.stacks, self.beside = stacks, beside
+        self.tried: set[int] = set()
+        self.instead: Built | None = None
+
+    def called(self, k: int, states: Tensor) -> Tensor:
+        """Return what block `k` of every network makes of its own state."""
+        if self.instead is None and k not in self.tried:
+            self.tried.add(k)
+            if not self.stacks.agree(k, self.beside, 1, states.detach()):
+                self.instead = self.build()
+        return (self.instead or self.stacks).called(k, states)
+
+    def block(self, k: int, draw: int) -> nn.Module:
+        """Return block `k` of one network."""
+        return (self.instead or self.stacks).block(k, draw)
+
+
+def _built(
+    law: FreshBlocks, depth: int, seeds: Sequence[int], device: torch.device, dtype: torch.dtype
+) -> Built:
+    return Built([law.stack(depth, seed, device, dtype) for seed in seeds])
+
+
+@final
+@dataclass(frozen=True)
+class Built:
+    """Blocks that were built, network by network."""
+
+    stacks: Sequence[Sequence[nn.Module]]
+
+    def called(self, k: int, states: Tensor) -> Tensor:
+        """Return what the blocks make of copies of their states, which they may write on."""
+        blocks = [stack[k] for stack in self.stacks]
+        return torch.cat([block(h.clone()) for block, h in zip(blocks, states.unsqueeze(1), strict=True)])
+
+    def block(self, k: int, draw: int) -> nn.Module:
+        """Return a block itself."""
+        return self.stacks[draw][k]
 
 
 def blocks_of(factory: Factory, depth: int) -> list[nn.Module]:
@@ -103,24 +204,40 @@ class BlocksPath(Path):
         self.device, self.dtype = torch.device(generator.device), dtype
         many = (len(depths), paths)
         self.seeds = torch.randint(2**62, many, generator=generator, device=self.device).tolist()
-        self.stacks: list[list[Sequence[nn.Module]]] = [[] for _ in depths]
+        self.drawn: list[Drawn | None] = [None for _ in depths]
         self.passed = [0] * len(depths)
 
     def advance(self, index: int) -> None:
         """Nothing to do: a depth's blocks follow each other."""
 
     def layer(self, j: int) -> Layer:
-        depth, k = self.depths[j], self.passed[j]
-        if not self.stacks[j]:
-            self.stacks[j] = [self.law.stack(depth, seed, self.device, self.dtype) for seed in self.seeds[j]]
+        depth, k, seeds = self.depths[j], self.passed[j], self.seeds[j]
+        drawn = self.drawn[j] = self.drawn[j] or self.law.draws(depth, seeds, self.device, self.dtype)
         self.passed[j] += 1
-        blocks = [stack[k] for stack in self.stacks[j]]
-        return Layer(None, depth, 0.0, 1.0, product_of=partial(_called, blocks), blocks=blocks)
+        blocks = BlocksOfLayer(drawn, k, range(len(seeds)))
+        return Layer(None, depth, 0.0, 1.0, product_of=partial(drawn.called, k), blocks=blocks)
 
     def rewind(self) -> None:
         self.passed = [0] * len(self.depths)
 
 
-def _called(blocks: Sequence[nn.Module], state: Tensor) -> Tensor:
-    """Return every path's block of its own state (1, *state_shape); a copy, which blocks may write on."""
-    return torch.cat([block(h.clone()) for block, h in zip(blocks, state.unsqueeze(1), strict=True)])
+@final
+@dataclass(frozen=True)
+class BlocksOfLayer(Sequence[nn.Module]):
+    """The blocks of one layer, a path's made when it is asked for."""
+
+    drawn: Drawn
+    k: int
+    paths: range
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @overload
+    def __getitem__(self, index: int) -> nn.Module: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[nn.Module]: ...
+    def __getitem__(self, index: int | slice) -> nn.Module | list[nn.Module]:
+        if isinstance(index, slice):
+            return [self.drawn.block(self.k, path) for path in self.paths[index]]
+        return self.drawn.block(self.k, self.paths[index])

@@ -503,7 +503,7 @@ def module_network(
         with validation.noted(f"deeplimit called the factory with depth {TRIED} to try it."):
             blocks, again = blocks_of(factory, TRIED), blocks_of(factory, TRIED)
         keeps = any(block is other for block in blocks for other in again)
-    law = FreshBlocks(factory, keeps)
+    law = FreshBlocks(factory, keeps, shape)
     tried = law.stack(TRIED, 0, torch.device("cpu"), torch.float32)
     _try(tried[0], shape)
     numbers = sum(tensor.numel() for tensor in (*tried[0].parameters(), *tried[0].buffers()))

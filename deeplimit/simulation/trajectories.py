@@ -83,13 +83,13 @@ class Trajectories:
     what: str
     limit: str | None
     depths: tuple[int, ...]
-    times: Mapping[int, Tensor] = field(repr=False)
-    states: Mapping[int, Tensor] = field(repr=False)
-    limit_times: Tensor | None = field(repr=False)
-    limit_states: Tensor | None = field(repr=False)
-    weights: Mapping[int, Mapping[str, Tensor]] = field(repr=False)
-    summaries: Mapping[int, Summary] = field(repr=False)
-    limit_summary: Summary | None = field(repr=False)
+    times: Mapping[int, Tensor]
+    states: Mapping[int, Tensor]
+    limit_times: Tensor | None
+    limit_states: Tensor | None
+    weights: Mapping[int, Mapping[str, Tensor]]
+    summaries: Mapping[int, Summary]
+    limit_summary: Summary | None
     lost: Mapping[int, int]
     limit_lost: int
     paths: int
@@ -99,11 +99,11 @@ class Trajectories:
     device: str
     dtype: str
     seconds: float
-    versions: Mapping[str, str] = field(repr=False)
+    versions: Mapping[str, str]
     same_network: bool = False
     unit: str = "depth"
     remarks: tuple[str, ...] = ()
-    _origin: Origin = field(default_factory=Origin, repr=False)
+    _origin: Origin = field(default_factory=Origin)
 
     kind: ClassVar[str] = "simulate"
 

@@ -41,6 +41,13 @@ def right(depth):
     return nn.Sequential(*(Block(depth**-0.5, bias=True) for _ in range(depth)))
 
 
+def same(depth):
+    # Further draws are the same again, so that two depths next to each other decide nothing.
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return right(depth)
+
+
 HOSTILE = "a\\n::error title=forged::forged\\r[link](http://evil) {0}%0A::add-mask::x\\x1b[31m"
 
 
@@ -112,7 +119,7 @@ def test_what_is_right_has_no_results_and_what_cannot_be_told_is_a_warning(check
     code, output, log = checked("right", "--annotations")
     assert (code, the_run(log)["results"]) == (0, [])
     assert "::error" not in output
-    code, output, log = checked("right", "--annotations", "--depths", "2,4")
+    code, output, log = checked("same", "--annotations", "--depths", "2,4")
     (result,) = the_run(log)["results"]
     assert (code, result["ruleId"], result["level"]) == (3, "undecided", "warning")
     assert commands(output)[-1].startswith("::warning file=reviewed_models.py,line=")

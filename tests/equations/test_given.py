@@ -48,6 +48,7 @@ def test_noise_that_enters_otherwise_than_stated_is_refused(equation, said):
         sde(lambda t, h: torch.tanh(h), noise="diagonal"),
         sde(lambda t, h: torch.stack([h, 2 * h], dim=2), noise="commutative"),
         sde(lambda t, h, dB: (dB @ h[:, :, None])[:, :, 0], noise="general"),
+        sde(torch.addcmul),  # t + h dB, of which nobody can read how many arguments it takes
     ],
 )
 def test_noise_that_enters_as_stated_is_taken(equation):

@@ -15,7 +15,8 @@ from bad_values import NEVER, VALUES
 import deeplimit
 
 ROOT = str(Path(deeplimit.__file__).parent)
-SECONDS = 20
+SECONDS, WAITED = 20, 200
+"""Seconds of the processor, and by the wall, for machines with other work."""
 DOCUMENTED = (
     TypeError,
     ValueError,
@@ -47,23 +48,22 @@ class Subject:
     def _bad(self, argument: str, value: str) -> str | None:
         arguments = {name: made() if callable(made) else made for name, made in self.arguments.items()}
         passed = VALUES[value]()
-        signal.signal(signal.SIGALRM, _too_long)
-        signal.alarm(SECONDS)
+        _limit(SECONDS, WAITED)
         try:
             self.call(**{**arguments, argument: passed})
         except DOCUMENTED as error:
-            signal.alarm(0)
+            _limit(0, 0)
             return None if self._noted(argument, error) else self._unclear(argument, error)
         except ModuleNotFoundError as error:  # an extra, which no value can bring
-            signal.alarm(0)
+            _limit(0, 0)
             return None if "pip install" in str(error) else f"raised {_text(error)}"
         except BaseException as error:  # noqa: BLE001  # whatever is raised is what is looked for
-            signal.alarm(0)
+            _limit(0, 0)
             if self._noted(argument, error):
                 return None
             return f"raised {type(error).__name__} at {_where(error)}: {_text(error)}"
         finally:
-            signal.alarm(0)
+            _limit(0, 0)
         return "was accepted" if value in NEVER and argument not in self.anything else None
 
     def _noted(self, argument: str, error: BaseException) -> bool:
@@ -79,8 +79,16 @@ class Subject:
         return None if len(text) <= 700 else f"is long ({len(text)}): {text[:200]}"
 
 
+def _limit(seconds: int, waited: int) -> None:
+    """Raise TimeoutError after so many seconds of the processor, or by the wall; 0 lifts the limits."""
+    signal.signal(signal.SIGALRM, _too_long)
+    signal.signal(signal.SIGPROF, _too_long)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.alarm(waited)
+
+
 def _too_long(*_: object) -> None:
-    raise TimeoutError(f"took more than {SECONDS} s")
+    raise TimeoutError(f"took more than {SECONDS} s of the processor, or {WAITED} s by the wall")
 
 
 def _where(error: BaseException) -> str:

@@ -13,10 +13,11 @@ import torch
 import torchsde
 from listed_rules import rule_names
 from refusals import assert_refused, row
+from scipy.linalg import hadamard
 
 import deeplimit as dl
 from deeplimit.common.randomness import Purpose
-from deeplimit.judge.solver import runs, verdict, wording
+from deeplimit.judge.solver import runs, solver_check, verdict, wording
 from deeplimit.judge.solver.shared_path import draw
 
 PROBLEMS = dl.testing.PROBLEMS
@@ -403,6 +404,19 @@ def test_a_weak_limit_that_is_another_one_is_named_by_its_function():
 def test_a_weak_error_that_is_noise_is_said_to_be_noise():
     report = check(GBM, GBM.faults["noise redrawn"].solver, kind="weak", order=1.0, paths=512)
     assert (report.verdict, report.rule) == ("cannot tell", "weak_error_is_noise")
+
+
+@pytest.mark.parametrize(("mean", "paths"), [(0.0, 8192), (10.0, 4096)])
+def test_a_pilot_whose_means_are_noise_asks_for_as_many_paths_as_its_errors(mean, paths):
+    """A mean of 0 counts as two of its errors, so that weights of 1, 1/8 and 1/64 give the slope."""
+    plan = SimpleNamespace(steps=(8, 16, 32, 64))
+    columns = hadamard(16)[:, 1:4] + mean
+    changes = (columns * 2.0 ** np.array([0.0, -0.5, -1.0]))[:, :, None]
+    weights, octaves = 8.0 ** -np.arange(3.0), np.arange(3.0)
+    spread = weights @ (octaves - np.average(octaves, weights=weights)) ** 2
+    asked = 4 / (spread * math.log(2) ** 2) / solver_check.WANTED**2
+    assert mean > 0 or paths - 4096 < asked < paths
+    assert solver_check._paths_for(plan, changes, 2.0) == paths
 
 
 def test_what_the_paths_resolve_is_logged_before_the_run(caplog):

@@ -2,13 +2,14 @@
 
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 import deeplimit as dl
-from deeplimit.judge.convergence.pairing import NO_GAP
+from deeplimit.judge.convergence.pairing import NO_GAP, UNKNOWN_GAP, Pairing
 from deeplimit.statistics.power_law import ErrorEstimates, fit_floor
 
 LEVEL = 1e-5
@@ -218,3 +219,24 @@ def test_round_off_of_an_exact_scheme_says_no_order(noise, dtype):
     without_drift = dl.inner(3, "tanh", noise=noise).limit()
     wrong = dl.compare(network, without_drift, depths=DEPTHS[:4], paths=200, dtype=dtype)
     assert wrong.verdict == "does not converge"
+
+
+def within(low, high):
+    return SimpleNamespace(rate=(low + high) / 2, uncertain=False, interval=lambda confidence: (low, high))
+
+
+def test_an_order_near_a_whole_one_is_that_one_only_where_nothing_diffuses():
+    for directed, rate in ((True, 1.0), (False, 0.97)):
+        pairing = SimpleNamespace(directed=directed, regime=UNKNOWN_GAP)
+        assert Pairing.regime_of(pairing, (within(0.9, 1.04),)).rate == pytest.approx(rate)
+
+
+def test_a_part_that_surely_falls_more_slowly_than_the_scheme_has_the_networks_order():
+    def order(*measured):
+        return Pairing.order.fget(SimpleNamespace(measured=measured, orders_of_medians=()))
+
+    network, scheme, slow, close = within(0.6, 0.8), within(0.9, 1.1), within(0.4, 0.6), within(0.7, 1.0)
+    assert order(network, scheme, slow) is slow
+    assert order(network, scheme, close) is network
+    assert order(network) is network
+    assert order(None, scheme, slow) is None

@@ -127,6 +127,14 @@ def test_rules_on_errors_that_somebody_has_stay():
     same("order", [decided(of_solvers.order, evidence) for evidence in found])
 
 
+@pytest.mark.parametrize(("epsilons", "rule"), [(999.5, "level_off_near_round_off"), (1000.5, "level_off")])
+def test_errors_of_fewer_than_a_thousand_epsilons_may_be_round_off(epsilons, rule):
+    usual = {name: choices[0] for name, choices in ORDERS.items()}
+    fit = SimpleNamespace(floor=FLOORS[3], uncertain=False)
+    given = {"kept": np.full((6, 3), epsilons * 1e-16), "resolution": 1e-16, "fit": fit}
+    assert decided(of_solvers.order, of_solvers.OrderEvidence(**usual | given)).endswith(f": {rule}")
+
+
 REPORTS = {
     "vanished": [0, 2, 50],
     "paths": [100, 50, 2, 99],
@@ -369,6 +377,17 @@ def test_rules_on_stacks_of_blocks_stay():
     found = [of_blocks.Evidence(**each) for each in samples(BLOCKS, 400)]
     told = [f"{decided(of_blocks.limit, e)}, {of_blocks.may_diffuse(e)}" for e in found]
     same("blocks", told)
+
+
+@pytest.mark.parametrize("moved", [0.1, 1.0, 10.0])
+def test_a_state_runs_away_that_moves_more_than_three_times_as_far_whatever_its_size(moved):
+    for times, runs_away in ((2.0, False), (4.0, True)):
+        blocks = tuple(
+            depth(n, displacement=array(far, far), growth=array(size, size))
+            for n, far, size in ((4, moved, 1.0), (8, moved * times, 3.0))
+        )
+        usual = {name: choices[0] for name, choices in BLOCKS.items()}
+        assert of_blocks.Evidence(**usual | {"taken": blocks}).state_rises is runs_away
 
 
 @pytest.mark.parametrize("blocks", [(4, 8), (4, 8, 16, 32)])

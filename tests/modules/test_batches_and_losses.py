@@ -1,12 +1,14 @@
 """What a batch or a loss makes impossible is said of the batch or the loss, not of the weights."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 from refusals import assert_refused
 
 import deeplimit as dl
+from deeplimit.modules.trace.batches import _image_size
 
 
 class Bare(torch.nn.Module):
@@ -58,3 +60,17 @@ def test_a_loss_that_is_not_finite_is_refused(value):
         "loss",
         "finite",
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "pretrained", "size"),
+    [
+        (32, {}, (32, 32)),
+        ([32, 48], {}, (32, 48)),
+        (None, {"fixed_input_size": True, "input_size": (3, 40, 56)}, (40, 56)),
+        (None, {"input_size": (3, 224, 224)}, (64, 64)),  # it takes any
+    ],
+)
+def test_images_are_as_large_as_a_model_says(said, pretrained, size):
+    model = SimpleNamespace(patch_embed=SimpleNamespace(img_size=said))
+    assert _image_size(model, pretrained) == size

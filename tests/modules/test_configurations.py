@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from pathlib import Path
 
 import pytest
+import torch
 from configurations import Configuration, hooked, slope, starred
 from configurations_images import HUGGING, TIMM
 from configurations_own import STACKS
@@ -36,6 +38,27 @@ ROWS: list[Configuration] = [row for rows in SOURCES.values() for row in rows]
 PAGE = Path(__file__).parents[2] / "docs" / "families.md"
 SEEDS = (0, 1, 2)
 ORDINARY = 21  # one row of so many, with one seed, is part of `make test`
+
+
+OPEN = {
+    "DiffLlamaForCausalLM": "layers of attention differ by more than three times, by a function of the layer",
+    "CpmAntForCausalLM": "layers of attention differ as much; queries and keys are in no branch found",
+    "LongT5Model": "queries and keys of local attention are in no branch that is found",
+    "SwitchTransformersModel": "the depth chooses the layers with experts; at some depths a kind lacks",
+    "post-norm": "layers differ by more than draws of one layer do: the first reads a state before any norm",
+    "post-norm-gpt-2": "the same",
+    "timm-eva-post-norm": "layers differ by more than draws of one layer do",
+}
+"""Configurations about which the check says "cannot tell" with every seed, and why: 7 of 309, or 2.3 %."""
+BY_CHANCE = {("PixioModel", 1)}
+"""A row and a seed: eight draws of these seeds do not follow one power of the depth."""
+SCATTERED = (
+    *("ErnieModel", "LongformerModel", "RobertaModel", "XLMRobertaModel", "RemBertModel", "DistilBertModel"),
+    *("FSMTModel", "MarianModel", "PegasusModel", "VitDetModel", "timm-pit", "timm-pvt2", "post-norm"),
+    *("resnet-without-norm", "super-resolution", "depthwise", "game-tower", "diffusion", "dit"),
+    *("graph-edge", "wavenet", "separable-in-time"),
+)
+"""Configurations that a single draw of each network leaves undecided with seed 0."""
 
 
 def marks(row: Configuration, place: int, seed: int) -> list[pytest.MarkDecorator]:
@@ -88,7 +111,43 @@ def checked(row: Configuration, seed: int) -> dl.DepthReport:
 def test_a_correct_configuration_has_the_branches_that_hooks_see_and_no_finding(row, seed, record_property):
     report = checked(row, seed)
     record_property("correct configurations", str(report.verdict))
-    assert report.verdict != "not as expected", report
+    left_open = row.name in OPEN or (row.name, seed) in BY_CHANCE
+    assert report.verdict == ("cannot tell" if left_open else "as expected"), report
+
+
+def test_at_most_eight_percent_of_the_rows_are_left_open():
+    assert set(OPEN) <= {row.name for row in ROWS}
+    assert len(OPEN) + len(BY_CHANCE) <= 0.08 * len(ROWS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "resnet-without-norm" else [pytest.mark.nightly])
+        for name in SCATTERED
+    ],
+)
+@pytest.mark.usefixtures("one_thread")
+def test_a_wrong_power_in_what_scatters_is_found_and_named(name, record_property):
+    """The twin: projections of the kind that scatters most fall like depth^-1/2, where 0 is right."""
+    row = next(row for row in ROWS if row.name == name)
+    right = dl.check_depth(row.factory, row.depths, batch=row.batch)
+    widest = max(right.branches, key=lambda kind: kind.exponent_interval[1] - kind.exponent_interval[0])
+    scaled = [part.name for part in widest.parts if part.role in ("output", "bias")]
+    pattern = "|".join(re.escape(part).replace(r"\*", r"\d+") for part in scaled)
+
+    def wrong(depth: int) -> torch.nn.Module:
+        model = row.factory(depth)
+        for parameter, value in model.named_parameters():
+            if re.fullmatch(pattern, parameter):
+                value.data.mul_(depth**-0.5)
+        return model
+
+    report = dl.check_depth(wrong, row.depths, batch=row.batch, expected=row.expected)
+    record_property("wrong powers in what scatters", str(report.verdict))
+    assert report.verdict == "not as expected", report
+    assert {(finding.branch, finding.about) for finding in report.findings} == {(widest.kind, "exponent")}
+    assert {finding.parameter for finding in report.findings} <= set(scaled)
 
 
 @pytest.mark.parametrize(

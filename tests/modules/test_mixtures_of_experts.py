@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from families import library
 from hooked_updates import assert_as_hooked
 from residual_stacks import DEPTHS, states
 from torch import nn
@@ -108,3 +109,24 @@ def test_a_bias_for_each_of_the_experts_is_no_weight():
     found = assert_as_hooked(lambda: Within(2), states(2, 32, WIDTH), lambda model: model.experts)
     assert [branch.output for branch in found] == [(f"experts.{index}.down",) for index in range(2)]
     assert not [name for branch in found for name in branch.inner if name.endswith("bias")]
+
+
+@pytest.mark.nightly
+@pytest.mark.thirdparty
+def test_two_attentions_per_layer_and_a_mixture_beside_them_have_numbers_and_lines():
+    """LongCat-Flash, whose table had nan and whose lines called a module that was not imported."""
+    longcat = library("transformers").LongcatFlashForCausalLM
+    sizes = {"hidden_size": 32, "ffn_hidden_size": 64, "expert_ffn_hidden_size": 32, "vocab_size": 64}
+    heads = {"num_attention_heads": 2, "q_lora_rank": 16, "kv_lora_rank": 16, "head_dim": 8}
+    heads |= {"qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8, "max_position_embeddings": 64}
+    experts = {"n_routed_experts": 4, "zero_expert_num": 2, "moe_topk": 2}
+    factory = dl.sweep(longcat, longcat.config_class, "num_layers", **sizes, **heads, **experts)
+    report = dl.check_depth(factory, [2, 4], batch=torch.arange(16).reshape(2, 8), expected="gpt-2")
+    assert [branch.counts for branch in report.branches] == [(4, 8), (4, 8), (2, 4)]
+    assert "nan" not in str(report)
+    weights = [finding for finding in report.findings if finding.about == "weight"]
+    assert len(weights) == 2
+    with torch.random.fork_rng():
+        model = factory(2)
+        for finding in weights:
+            exec(finding.fix, {"model": model, "torch": torch})

@@ -17,14 +17,18 @@ DEPTHS = [3, 6, 12]
 
 
 class Fused(nn.Module):
-    """Attention with one matrix for queries, keys and values."""
+    """Attention with one matrix for queries, keys and values, in thirds or in thirds of each head."""
+
+    each_head = False
 
     def __init__(self):
         super().__init__()
         self.qkv, self.o = nn.Linear(WIDTH, 3 * WIDTH, bias=False), nn.Linear(WIDTH, WIDTH, bias=False)
 
     def forward(self, x):
-        split = (part.unflatten(-1, (4, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        sizes = (4, 3, -1) if self.each_head else (3, 4, -1)
+        parts = self.qkv(x).unflatten(-1, sizes).unbind(-2 if self.each_head else -3)
+        split = (part.transpose(1, 2) for part in parts)
         return self.o(F.scaled_dot_product_attention(*split).transpose(1, 2).flatten(2))
 
 
@@ -70,7 +74,7 @@ class Network(nn.Module):
 def deepnorm(depth, fused="alone"):
     """DeepNorm scales the values alone; `fused` says how queries, keys and values are initialised."""
     model, beta = Network(Block((2 * depth) ** 0.25) for _ in range(depth)), (8 * depth) ** -0.25
-    for _, name, weight in model.matrices():
+    for layer, name, weight in model.matrices():
         if "qkv" not in name:
             nn.init.xavier_normal_(weight, gain=beta)
         elif fused == "alone":
@@ -78,6 +82,7 @@ def deepnorm(depth, fused="alone"):
                 nn.init.xavier_normal_(third, gain=gain)
         else:
             nn.init.xavier_normal_(weight)
+            model.blocks[layer].attn.each_head = fused == "values of each head"
             scaled = {
                 "values": weight.data.chunk(3)[2],
                 "values of each head": weight.data.unflatten(0, (4, 3, -1))[:, 2],

@@ -6,7 +6,8 @@ import re
 
 import pytest
 import torch
-from residual_stacks import DEPTHS, WIDTH, states
+from hooked_updates import assert_as_hooked
+from residual_stacks import DEPTHS, WIDTH, Stack as Sums, states
 from torch import nn
 from torch.nn import functional as F
 
@@ -174,6 +175,37 @@ def test_adapters_that_start_at_zero_are_no_branches():
     twice = dl.check_depth(lambda depth: GPT(depth, True, scale=2.0), DEPTHS, batch=words(), expected="gpt-2")
     assert {round(finding.factor, 1) for finding in twice.findings} == {2.0}
     assert len({finding.branch for finding in twice.findings}) == 2
+
+
+def test_a_scale_for_one_depth_is_told_at_the_deepest_network_if_it_departs_there():
+    """Right at 6 layers: 1.15 times too large at 8, and 0.58 of what two layers ask for."""
+    report = dl.check_depth(
+        lambda depth: GPT(depth, scale=(depth / 6) ** 0.5), [2, 4, 8], batch=words(), expected="gpt-2"
+    )
+    assert [found.factor for found in report.findings] == pytest.approx([8**0.5 / 6**0.5] * 2, rel=0.05)
+
+
+class Twofold(nn.Module):
+    """Two projections of one state, the second a multiple of the first."""
+
+    def __init__(self, multiple):
+        super().__init__()
+        self.there, self.back = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(2))
+        self.back.weight = nn.Parameter(multiple * self.there.weight.detach())
+
+    def forward(self, x):
+        y = torch.tanh(x)
+        return self.there(y) + self.back(y)
+
+
+@pytest.mark.parametrize("multiple", [0.0, -1.0])
+def test_square_branches_that_are_zero_or_cancel_are_as_large_as_what_they_return(multiple):
+    both = assert_as_hooked(
+        lambda: Sums(2, torch.add, lambda depth: Twofold(multiple)),
+        states(),
+        lambda model: [one for layer in model.layers for one in (layer.there, layer.back)],
+    )
+    assert [branch.index for branch in both] == [0, 1, 2, 3]
 
 
 def test_what_is_not_deepened_is_not_judged_by_a_rule_either():

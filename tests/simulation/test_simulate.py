@@ -150,6 +150,14 @@ def test_the_solution_of_a_linear_ode_is_an_exponential():
     assert same(t.states[8][0, :, 0], t.times[8].exp(), 1e-7)
 
 
+def test_inputs_of_another_width_enter_the_states_of_an_equation_that_says_its_own():
+    trend = dl.Trend(lambda t: (1 + t) * torch.tensor([[0.0, 1.0], [-1.0, 0.0]]))
+    limit = dl.inner(2, "tanh", trend=trend, alpha=0.5, beta=0.5).limit()
+    for width in (1, 3):
+        found = dl.simulate(limit, X.new_ones(2, width), steps=4, paths=2)
+        assert found.states[4].shape == (2, 5, 2)
+
+
 def test_modules_of_a_sampled_network_can_be_trained():
     made = dl.simulate(dl.res1(4, "tanh"), depths=8, dtype="float64").modules(8, path=0)
     optimizer = torch.optim.SGD(made.parameters(), lr=0.5)
@@ -359,6 +367,8 @@ def test_few_paths_are_lines_and_many_are_a_fan():
     assert len(drawn.lines) == 9
     assert np.array_equal(drawn.lines[-1].get_ydata(), few.states[8][2, :, 2].numpy())
     assert len(few.plot(depth=4).lines) == 6
+    deeper = dl.simulate(dl.res1(4, "tanh"), depths=[2, 4, 8, 16], paths=1).plot()
+    assert len({tuple(line.get_color()) for line in deeper.lines[1:]}) == 4
     many = dl.simulate(dl.res1(4, "tanh"), depths=[4, 8], paths=40)
     fan = many.plot(coordinate=1)
     assert len(fan.collections) == 2

@@ -224,3 +224,13 @@ def test_the_bar_moves_by_the_share_of_the_time_left_and_to_its_end_without_any(
     running = SimpleNamespace(share=lambda first, last: (first, last))
     sequence = SimpleNamespace(predicted=lambda size: 2.0, left=left, shown=0.25, running=running)
     assert _Sequence.moving(sequence, Size((16, 32), 8)) == (0.25, end)
+
+
+def test_depths_next_to_each_other_go_on_one_by_one():
+    assert Size((100, 101), 8).deeper(3).depths == (100, 101, 102, 103, 104)
+
+
+def test_a_report_says_how_long_the_call_took_whatever_the_clock_said_before():
+    study = Analysing((STANDS,))
+    study.clock.now = 1000.0
+    assert 0 < analysed(study).seconds == study.clock() - 1000.0

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import linalg, stats
 
 from deeplimit.statistics.consecutive import MODEL_ERROR
 from deeplimit.statistics.solver_errors import (
@@ -68,3 +68,11 @@ def test_the_steepest_fall_is_the_order_of_mean_roots_and_four_standard_errors()
         error = np.sqrt(np.cov(contrast) / 7)
         fall = 2 * np.log(means[first] / means[3]) + errors * error
         assert got == pytest.approx(fall / np.log2(STEPS[3] / STEPS[first]) / np.log(2))
+
+
+def test_a_mean_above_the_coarsest_one_within_its_error_is_no_turn():
+    """Uncorrelated, with exact errors: a mean 0.6 larger turns where the coarsest one has an error of 0.1."""
+    signs = linalg.hadamard(16)[:, 1:4] * np.sqrt(15.0)
+    for coarsest, resolved in ((0.25, True), (0.1, False)):
+        values = np.array([1.0, 1.6, 0.8]) + np.array([coarsest, 0.02, 0.02]) * signs
+        assert fit_means(values, STEPS[:3], 0.9).resolved is resolved

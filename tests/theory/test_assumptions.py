@@ -9,6 +9,7 @@ import torch
 import deeplimit as dl
 from deeplimit.layers import activations
 from deeplimit.theory import functions_of_time, growth_of
+from deeplimit.theory.table import HOLDING, find
 from deeplimit.theory.theorem import Truth, side
 
 SMOOTH, YOUNG = dl.SmoothGaussian(), dl.FractionalBrownian(0.7)
@@ -102,6 +103,9 @@ NONE = {
     "1/sqrt|t - 1/3|": dl.res1(
         1, "tanh", weights=one(lambda t: abs(t - 1 / 3) ** -0.5 if t != 1 / 3 else math.inf)
     ),
+    "infinite inside a cell": dl.res1(
+        1, "tanh", weights=one(lambda t: abs(t - 513 / 1024) ** -0.5 if t != 513 / 1024 else math.inf)
+    ),
     "trend with a jump": dl.inner(1, "tanh", trend=one(lambda t: 1 + (t > 0.37)), alpha=0.5, beta=0.5),
     "unshrunk jump": dl.inner(1, "tanh", trend=one(lambda t: 1 + (t > 0.37)), alpha=1, beta=0),
     "no noise at alpha 0": dl.inner(2, "tanh", trend=dl.Trend(lambda t: SKEW), alpha=0, beta=1),
@@ -138,6 +142,9 @@ def test_no_theorem_is_named_where_an_assumption_fails(name):
     regime = NONE[name].regime()
     assert regime.theorem is None
     assert regime.explanation
+    found = find(NONE[name])
+    if found.fallen and not found.fallen[0].closest:
+        assert regime.closest.startswith(HOLDING)
 
 
 @pytest.mark.parametrize("name", ONE)

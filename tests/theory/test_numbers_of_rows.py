@@ -1,15 +1,18 @@
 """Numbers that rows of the table state, and constants of blocks, against moments and powers computed here."""
 
+import dataclasses
 import math
+import re
 from math import comb
 
 import pytest
 import torch
 from test_bounds_and_orders import STATED
-from users import laplace
+from users import OneMatrix, laplace
 
 import deeplimit as dl
 from deeplimit import theory
+from deeplimit.theory import fractional_weights
 
 
 def fractional(make, hurst, exponent=None, **given):
@@ -66,6 +69,31 @@ def test_above_the_critical_exponent_the_larger_of_two_sums_gives_the_order(hurs
     assert regime.second_orders == pytest.approx(second)
     assert regime.hides is (hurst < 0.5)
     assert "max(H, 1/2) = " + f"{max(hurst, 0.5):g}" in regime.explanation
+
+
+def test_two_hurst_indices_are_named_where_no_row_covers_them():
+    laws = (dl.FractionalBrownian(0.6), dl.FractionalBrownian(0.8))
+    regime = dl.res2(3, "tanh", weights=laws, exponent=0.8).regime()
+    assert regime.name == "no theorem"
+    assert {"0.6", "0.8"} <= set(re.findall(r"\d\.\d", regime.explanation))
+    assert regime.closest.startswith(fractional_weights.CLOSEST)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fractional(OneMatrix):
+    """A user's law that states what fractional Brownian weights do, and perhaps that it has biases."""
+
+    biased: bool
+
+    @property
+    def facts(self):
+        of_weights = {"hurst": 0.7, "natural_exponent": 0.7, "biased": self.biased}
+        return dl.Facts.of_normal_entries(dl.Dependence.FRACTIONAL, **of_weights)
+
+
+@pytest.mark.parametrize(("biased", "name"), [(False, "identity"), (True, "no theorem")])
+def test_rows_on_fractional_weights_are_on_matrices_alone(biased, name):
+    assert dl.inner(3, "tanh", weights=Fractional(biased), exponent=0.9).regime().name == name
 
 
 def test_no_order_is_stated_where_layers_do_not_enter_linearly():

@@ -8,7 +8,7 @@ from torch import nn
 from deeplimit.common.global_state import seeded
 from deeplimit.modules.trace.batches import as_batch
 from deeplimit.modules.trace.branches import record
-from deeplimit.trained.diagnosis.normalisations import batch_norms_after, norms_before
+from deeplimit.trained.diagnosis.normalisations import Before, batch_norms_after, norms_before
 
 
 class ByHand(nn.Module):
@@ -35,6 +35,21 @@ def test_the_gain_of_a_normalisation_is_found(norm, shape):
     with seeded(0):
         network = nn.Sequential(norm(4), nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 4))
     assert gains(network, torch.ones(shape)) == {"1.weight": "0.weight"}
+
+
+@pytest.mark.parametrize("multiply", [torch.bmm, lambda x, weight: torch.einsum("htd,hdk->htk", x, weight)])
+def test_a_gain_lies_along_what_one_matrix_for_each_head_reads(multiply):
+    class Heads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.weight = nn.LayerNorm(4), nn.Parameter(torch.ones(2, 4, 5))
+
+        def forward(self, x):
+            return multiply(self.norm(x), self.weight)
+
+    network = Heads()
+    found = norms_before(record(network, as_batch(network, torch.ones(2, 3, 4))))
+    assert found == {"weight": Before("norm.weight", along=True, bent=False)}
 
 
 def test_a_normalisation_without_a_gain_has_none():

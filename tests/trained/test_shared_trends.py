@@ -6,6 +6,7 @@ import torch
 from scipy import stats
 
 from calibration import depth_sweeps
+from deeplimit.trained.diagnosis import sweep
 from deeplimit.trained.diagnosis.fresh_noise import effective_entries, fresh_share
 from deeplimit.trained.diagnosis.norms import LayerNorms
 from deeplimit.trained.diagnosis.stacks import Stack
@@ -49,6 +50,14 @@ def test_dependent_entries_count_for_as_many_as_they_are_worth(power):
     assert effective_entries([LayerNorms.of(Stack("A", torch.as_tensor(draws)))]) == pytest.approx(
         known, rel=0.15
     )
+
+
+@pytest.mark.parametrize(("share", "high"), [(0.2, 0.2 * np.exp(0.392)), (0.9, 1.0)])
+def test_the_interval_of_a_share_of_noise_is_that_of_its_logarithm_up_to_one(share, high):
+    """Twice 0.1 times 1.96, to either side."""
+    ((low, end),) = sweep._shares_interval(np.array([share]), np.array([0.01]), 0.95)
+    assert low == pytest.approx(share * np.exp(-0.392), rel=1e-4)
+    assert end == pytest.approx(high, rel=1e-4)
 
 
 def test_new_noise_has_equal_fourth_and_second_differences_and_a_rough_path_has_not():

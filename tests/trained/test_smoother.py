@@ -89,6 +89,20 @@ def test_dependent_entries_are_counted_once() -> None:
     assert four.effective_entries < 800
 
 
+def test_three_layers_beside_the_means_of_groups_are_enough_and_two_are_not() -> None:
+    assert compare_models(drawn(np.eye(4), 400, 8)).models[0].name == "independent"
+    with pytest.raises(ValueError, match="3 layers"):
+        compare_models(drawn(np.eye(3), 400, 8))
+
+
+@pytest.mark.parametrize("size", [0.0, 1.0, 1e6])
+@pytest.mark.parametrize("depth", [4, 8, 24, 200])
+def test_layers_that_are_all_equal_have_no_models(size: float, depth: int) -> None:
+    """Sums of equal products leave round-off of either sign, which is no difference."""
+    with pytest.raises(ValueError, match="layers"):
+        compare_models(LayerGram(np.full((depth, depth), size), 100))
+
+
 def test_long_stacks_are_read_in_blocks() -> None:
     found = compare_models(drawn(fractional(0.7, 400), 60, 7))
     assert found.models[0].name == "fractional"

@@ -18,6 +18,7 @@ from deeplimit.common.global_state import alone, by_default
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
 from deeplimit.modules.depth_check.best_rule import best_report
+from deeplimit.modules.depth_check.further_draws import draws_needed, seeds_of, together
 from deeplimit.modules.depth_check.judgement import report_on
 from deeplimit.modules.depth_check.one_depth import AtOneDepth, measure_module
 from deeplimit.modules.depth_check.report import DepthReport
@@ -51,9 +52,10 @@ def check_depth(
     training.
 
     Every depth is built from the same seed, run forward and backward once, and run forward a second time with
-    the same stream for every branch. One depth is in memory at a time. Lines of code that set findings right
-    are run on every depth, built once more, and left out where they fail. Global generators and modules are
-    left as they were.
+    the same stream for every branch. One depth is in memory at a time. Where nothing but the scatter among
+    layers leaves the verdict open, all depths are built again from further seeds, up to seven times, and the
+    exponents are fitted to all draws. Lines of code that set findings right are run on every depth, built
+    once more, and left out where they fail. Global generators and modules are left as they were.
 
     A model too large for memory is built under `torch.device("meta")`. Its initialisers then run when a
     weight is needed, and 3 GiB of weights are in memory at a time. The report is the same to the last bit.
@@ -135,7 +137,9 @@ def check_depth(
         )
     moved = device is not None
     chosen = validation.device(device) if device is not None else torch.device("cpu")
-    measured = running.measure(Depths(factory, checked, batch, blocks, loss, seed, moved, device=chosen))
+    networks = Depths(factory, checked, batch, blocks, loss, seed, moved, device=chosen)
+    before = None if running.store is None else networks.key()
+    measured = running.measure(networks)
     taken = [one for _, one in measured]
     _check_deepens(checked, taken)
     name = measured[-1][0]
@@ -143,7 +147,14 @@ def check_depth(
     def judged(rule: Rule | None) -> DepthReport:
         return report_on(name, checked, taken, rule, number, tolerance, confidence, seed, started)
 
-    report = best_report(RULES.values(), judged) if rule == AUTO else judged(rule)
+    def report_by() -> DepthReport:
+        return best_report(RULES.values(), judged) if rule == AUTO else judged(rule)
+
+    report = report_by()
+    if further := seeds_of(seed, draws_needed(report)):
+        again = dataclasses.replace(networks, further=tuple(further), before=before)
+        taken = together(taken, [one for _, one in _afterwards(running).measure(again)])
+        report = report_by()
 
     def forward(model: nn.Module) -> object:
         return run(model.to(chosen) if moved else model, as_batch(model, _made(batch)))
@@ -226,6 +237,12 @@ def probe(
         report = not_an_initialisation(report, reasons)
     report = tried_on(report, model, lambda copied: run(copied, as_batch(copied, _made(batch))))
     return report.called_by("probe", given)
+
+
+def _afterwards(running: Running) -> Running:
+    """Return how further draws are run; a user's function of the fraction done has seen the last of it."""
+    shown = running.progress if isinstance(running.progress, bool) or running.progress is None else False
+    return dataclasses.replace(running, progress=shown)
 
 
 def _made(batch: Any) -> Any:

@@ -7,12 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import special
 
 from deeplimit.modules.depth_check.shared_stream import SIZE_ERROR
 from deeplimit.statistics.power_law import line, slopes_between, student_quantile
 
 LACK = 1e-3
-"""Below this probability that noise alone leaves such residuals, sizes follow no power law."""
+"""Below this probability that noise alone leaves such residuals, sizes follow no power law. By the same
+probability layers differ."""
+APART = 0.25
+"""Half of the distance between two of the exponents 0, 1/2 and 1. An interval that ends no further from
+one of them tells it from the others."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +38,13 @@ class Exponent:
         """Return whether the exponent is `target` up to `tolerance`; None if the interval is too wide to
         tell.
 
-        The interval is too wide if it reaches the target, and also what lies further away than half of the
-        distance 1/2 between the classical exponents 0, 1/2 and 1.
+        The interval is too wide if it reaches the target, and also what lies further away than `APART`.
         """
         if self.low > target + tolerance or self.high < target - tolerance:
             return False
         return (
             True
-            if self.high - target <= max(tolerance, 0.25) and target - self.low <= max(tolerance, 0.25)
+            if self.high - target <= max(tolerance, APART) and target - self.low <= max(tolerance, APART)
             else None
         )
 
@@ -109,6 +113,31 @@ def _noise(groups: Sequence[np.ndarray], factors: Sequence[np.ndarray]) -> np.nd
         pooled += float(np.sum((left / left.mean() - 1) ** 2))
         weights.append(float(np.sum(squares**2) / np.sum(squares) ** 2))
     return pooled * np.array(weights)
+
+
+def differ(draws: Sequence[Sequence[Sequence[float]]]) -> bool:
+    """Whether the layers of a network differ by more than draws of one layer do, as in a profile over layers.
+
+    An analysis of variance of log sizes, pooled over depths. The layers of a profile are no draws of one law,
+    so that however many draws there are, their averages follow the profile and not the depth alone.
+
+    Args:
+        draws: sizes of layers, at each depth and in each draw.
+    """
+    between, within, layers, rest = 0.0, 0.0, 0, 0
+    for depth in draws:
+        sizes = np.asarray(depth, dtype=np.float64)
+        if len(sizes) < 2 or np.any(sizes <= 0):
+            return False
+        logs = np.log(sizes)
+        means = logs.mean(axis=0)
+        between += len(sizes) * float(np.sum((means - means.mean()) ** 2))
+        within += float(np.sum((logs - means) ** 2))
+        layers += sizes.shape[1] - 1
+        rest += (len(sizes) - 1) * sizes.shape[1]
+    if layers == 0 or within == 0:
+        return False
+    return bool(special.fdtrc(layers, rest, (between / layers) / (within / rest)) < LACK)
 
 
 def slope(depths: Sequence[float], values: Sequence[float]) -> float | None:

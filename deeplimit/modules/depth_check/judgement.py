@@ -19,7 +19,7 @@ from deeplimit.modules.depth_check.one_depth import AtOneDepth
 from deeplimit.modules.depth_check.report import DepthReport, Status
 from deeplimit.modules.depth_check.rule_findings import against_rule
 from deeplimit.modules.depth_check.rules import Rule
-from deeplimit.modules.depth_check.scaling import BranchScaling, excess, scalings
+from deeplimit.modules.depth_check.scaling import UNEVEN, BranchScaling, excess, scalings
 from deeplimit.modules.depth_check.stream_findings import about_missing_skips, about_skip, about_streams
 from deeplimit.modules.depth_check.stream_scaling import streams
 from deeplimit.modules.depth_check.uneven_layers import against_layers
@@ -281,6 +281,11 @@ def _reservations(
             " the smallest. An operation between residual sums (a concatenation, a choice between tensors,"
             " one that is not known) hides that they continue one stream, so its depth cannot be counted."
         )
+    if further := len(taken[0].redrawn):
+        told.append(
+            f"each depth was built from {1 + further} seeds, since one left an interval too wide. Exponents"
+            " rest on all of them, unless layers follow a profile; other numbers rest on the first."
+        )
     told += _of_velocities(branches)
     bent = [scaling.kind for scaling in branches if not scaling.power_law]
     if bent:
@@ -288,7 +293,7 @@ def _reservations(
             f"{', '.join(bent)}: sizes do not follow one power of the depth; the exponent is the slope of the"
             " best line."
         )
-    uneven = [scaling.kind for scaling in branches if 3 < scaling.layered < math.inf]
+    uneven = [scaling.kind for scaling in branches if UNEVEN < scaling.layered < math.inf]
     if uneven:
         told.append(f"layers of one network differ by more than three times: {', '.join(uneven)}.")
     known = [scaling for scaling in branches if scaling.exponent is not None]

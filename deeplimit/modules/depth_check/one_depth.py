@@ -149,6 +149,7 @@ class AtOneDepth:
         epsilon: Machine epsilon of the streams' dtype.
         outside: Names of the weights that were applied in no residual branch.
         replacing: Names of projections like those of branches whose output takes the state's place.
+        redrawn: Branches of further draws of the same network, by draw.
     """
 
     branches: tuple[MeasuredBranch, ...]
@@ -159,6 +160,7 @@ class AtOneDepth:
     epsilon: float
     outside: tuple[str, ...] = ()
     replacing: tuple[str, ...] = ()
+    redrawn: tuple[tuple[MeasuredBranch, ...], ...] = ()
 
 
 @alone()

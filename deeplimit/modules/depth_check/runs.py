@@ -29,7 +29,11 @@ Part = tuple[str, AtOneDepth]
 @final
 @dataclass(frozen=True)
 class Depths(running.Measurement[Part, list[Part]]):
-    """A factory's modules: at each depth, the class's name and what was measured."""
+    """A factory's modules: at each depth, the class's name and what was measured.
+
+    With `further` seeds, all depths of the first of them, then all of the next, in place of `seed`. `before`
+    is the key as it was before the factory was called, which may change what the factory holds.
+    """
 
     factory: Factory
     depths: tuple[int, ...]
@@ -38,6 +42,8 @@ class Depths(running.Measurement[Part, list[Part]]):
     loss: Callable[[Any], torch.Tensor] | None
     seed: int
     moved: bool = False  # to the device; else modules stay where the factory puts them
+    further: tuple[int, ...] = ()
+    before: dict[str, Any] | None = None
 
     what = "check depth"
     carries = "the factory, the batch and the loss"
@@ -45,18 +51,28 @@ class Depths(running.Measurement[Part, list[Part]]):
 
     @property
     def blocks(self) -> int:
-        return len(self.depths)
+        return len(self.depths) * max(len(self.further), 1)
 
     def run(self, block: int, tick: Tick | None = None) -> Part:
         with alone():
-            found = self._measured(self.depths[block])
+            found = self._measured(*self._which(block))
         if tick is not None:
             tick(1.0)
         return found
 
-    def _measured(self, depth: int) -> Part:
+    def _which(self, block: int) -> tuple[int, int]:
+        """Return the depth and the seed of a block."""
+        draw, place = divmod(block, len(self.depths))
+        return self.depths[place], self.further[draw] if self.further else self.seed
+
+    def label(self, block: int) -> str:
+        """Return the block's number, of a further draw with its seed: a store holds as many as are needed."""
+        place = block % len(self.depths)
+        return f"{place} of seed {self._which(block)[1]}" if self.further else str(block)
+
+    def _measured(self, depth: int, seed: int) -> Part:
         def make() -> nn.Module:
-            with seeded(self.seed):
+            with seeded(seed):
                 return built(self.factory, depth)
 
         with built_to_fit(make, self.device) as there:
@@ -64,7 +80,7 @@ class Depths(running.Measurement[Part, list[Part]]):
                 model = there.to(self.device) if self.moved else there
                 made = callable(self.batch) and not isinstance(self.batch, torch.Tensor)
                 batch = as_batch(model, self.batch() if made else self.batch)
-                taken = measure_module(model, batch, blocks=self.patterns, loss=self.loss, seed=self.seed)
+                taken = measure_module(model, batch, blocks=self.patterns, loss=self.loss, seed=seed)
             except Exception as error:
                 error.add_note(f"deeplimit was measuring factory({depth}).")
                 raise
@@ -78,7 +94,10 @@ class Depths(running.Measurement[Part, list[Part]]):
 
         A store for them has a name of the caller's in any case.
         """
-        return {entry.name: _described(self, entry.name) for entry in dataclasses.fields(self)}
+        names = [entry.name for entry in dataclasses.fields(self)]
+        return self.before or {
+            name: _described(self, name) for name in names if name not in ("further", "before")
+        }
 
     def name(self) -> str:
         factory = getattr(self.factory, "__qualname__", type(self.factory).__name__)

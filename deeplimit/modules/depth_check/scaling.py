@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from deeplimit.common import verdict
-from deeplimit.modules.depth_check.exponents import Exponent, fit, slope
+from deeplimit.modules.depth_check.exponents import Exponent, differ, fit, slope
 from deeplimit.modules.depth_check.meaning import NOT_DEEPENED, Evidence, critical_exponent, meanings
 from deeplimit.modules.depth_check.one_depth import (
     Alignment,
@@ -64,7 +64,8 @@ class BranchScaling:
         ratios: Size of the update divided by the size of the stream it joins, at each depth (root mean
             square over layers).
         sizes: Size of the update at each depth when every branch is given the same stream. It is divided by
-            the size of that stream unless the branch normalises its input.
+            the size of that stream unless the branch normalises its input. Sizes and exponent rest on all
+            draws of the networks, all else on the first.
         layers: The ratios of the deepest network, one per layer.
         exponent: Exponent of sizes ~ N**-exponent, N the number of branches of all kinds on the stream; None
             if updates are zero or there is only one depth.
@@ -84,7 +85,7 @@ class BranchScaling:
         dropped: Largest probability with which dropout, in training, drops an entry of the skip.
         kept: Share that a velocity keeps from layer to layer, at each depth (largest over layers); 0 without
             one. With one, sizes, exponent and alignment are those of what each layer adds to it.
-        probed: As `sizes`, of every layer, at each depth that has this kind of branch.
+        probed: As `sizes`, of every layer of the first draw, at each depth that has this kind of branch.
         hooked: Name, with * for the layer, of the module whose output is the projection's; "" if none is.
     """
 
@@ -169,13 +170,21 @@ def _scaling(
     epsilon = max(one.epsilon for one in taken)
     swept = len({count for count in counts if count}) > 1 and len(set(known)) > 1
     numbers = [[measured.multiplier * measured.gain for measured in group] for _, group in present]
-    exponent = fit(known, sizes, level, epsilon, numbers) if swept else None
+    copies = _are_copies(sizes, numbers)
+    # Copies of one layer are one draw of it, which does not show how much draws scatter.
+    further = _redrawn(key, present, not copies)
+    every = [[*group, *more] for (_, group), more in zip(present, further, strict=True)]
+    drawn = [[measured.probed for measured in group] for group in every]
+    stated = [[measured.multiplier * measured.gain for measured in group] for group in every]
+    # Each analysis errs with (1 - level)/2 on the side that decides wrongly, the second with half of that.
+    fitted_at = 1 - (1 - level) / 2 if any(further) else level
+    exponent = fit(known, drawn, fitted_at, epsilon, stated) if swept else None
     aligned = _alignment(
         [one.aligned.get(key) for one, _ in present], [len(group) for _, group in present], level
     )
     deepest = present[-1][1]
     parts = _parts([group for _, group in present], [one for one, _ in present], known)
-    if exponent is not None and _are_copies(sizes, numbers):
+    if exponent is not None and copies:
         exponent = _of_copies(exponent, known, numbers, parts)
     evidence = Evidence(
         exponent=exponent,
@@ -189,12 +198,13 @@ def _scaling(
         growth=tuple(over(one.streams[stream].end, one.streams[stream].start) for one, _ in present),
     )
     meaning = verdict.judge(meanings, evidence).code
+    means = map(_mean, drawn)
     return BranchScaling(
         kind=kind,
         stream=stream,
         counts=counts,
         ratios=tuple(_mean([measured.ratio for measured in group]) for group in groups),
-        sizes=tuple(_mean([measured.probed for measured in group]) for group in groups),
+        sizes=tuple(next(means) if group else math.nan for group in groups),
         layers=tuple(measured.ratio for measured in deepest),
         exponent=None if exponent is None else exponent.value,
         exponent_interval=None if exponent is None else (exponent.low, exponent.high),
@@ -216,6 +226,31 @@ def _scaling(
     )
 
 
+Present = Sequence[tuple[AtOneDepth, list[MeasuredBranch]]]
+"""The depths that have a kind of branch, each with the branches of it."""
+
+
+def _redrawn(key: str, present: Present, wanted: bool) -> list[list[MeasuredBranch]]:
+    """Return a kind's branches in further draws at each depth; none if none are `wanted`.
+
+    Where a factory does not draw from the global generators, its layers are the same again, and no further
+    draws. Those of a profile over layers are left out.
+    """
+    draws = [[group] for _, group in present]
+    for number in range(min(len(one.redrawn) for one, _ in present) if wanted else 0):
+        rows = [[like for like in one.redrawn[number] if like.key == key] for one, _ in present]
+        pairs = [(row, group) for row, (_, group) in zip(rows, present, strict=True)]
+        if all(len(row) == len(group) for row, group in pairs) and not any(
+            abs(new.probed - old.probed) <= ALIKE * old.probed
+            for row, group in pairs
+            for new, old in zip(row, group, strict=True)
+        ):
+            draws = [[*held, row] for held, row in zip(draws, rows, strict=True)]
+    if differ([[[measured.probed for measured in row] for row in held] for held in draws]):
+        return [[] for _ in present]
+    return [[measured for row in held[1:] for measured in row] for held in draws]
+
+
 def _hooked(names: Sequence[str]) -> str:
     """Return the names of a kind's modules as one, with stars where they differ; "" if some have none."""
     return wildcard(names[0], names) if all(names) else ""
@@ -223,6 +258,9 @@ def _hooked(names: Sequence[str]) -> str:
 
 ALIKE = 1e-4
 """Relative difference of the updates of equal layers on the same stream: float32's round-off."""
+UNEVEN = 3.0
+"""Layers of one network that differ by more times than this follow a profile rather than scatter. Eight
+normal logarithms span 2.85 standard deviations in the mean, and theirs would be 0.39."""
 SAME = 0.1
 """Error of a weight's exponent: of 200 entries the standard deviation is known to 5 %."""
 SAME_DRAW = 0.02

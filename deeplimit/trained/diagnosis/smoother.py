@@ -27,6 +27,8 @@ LEAST_NOISE = 1e-4
 """Kernels keep this share of noise, so that smooth ones stay positive definite."""
 LENGTHS, SHARES = 14, 33
 """How many lengths and noise shares the likelihood is tried at before it is refined."""
+ROUND_OFF = 1e-14
+"""Share of the layers' squares below which what their mean leaves is round-off of sums: all are equal."""
 KERNELS = ("smooth", "matern", "rough")
 """Kernels that are fitted, each with noise; `Model` says which they are."""
 SMOOTH, ROUGH = ("smooth", "matern"), ("rough", "fractional")
@@ -212,7 +214,7 @@ def compare_models(gram: LayerGram, equal_sizes: bool = False) -> ModelCompariso
             " groups, or take a network of more layers."
         )
     products = basis.T @ blocks.mean(axis=0) @ basis
-    if not np.trace(products) > 0:
+    if not np.trace(products) > ROUND_OFF * np.trace(blocks.mean(axis=0)):
         raise ValueError(
             "models need layers that differ, but all layers of a group are equal; leave such weights out, or"
             " take them after training."

@@ -1,0 +1,190 @@
+"""Stacks of blocks that are drawn in a batch are those that their factory builds from the same seeds."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from deeplimit.driving import FreshBlocks, blocks as own, drawn_blocks
+from deeplimit.driving.path import Grid
+
+WIDTH, DEPTHS, PATHS = 4, (2, 3), 9
+
+
+class Block(nn.Module):
+    """h + depth^-1/2 f(h), f made by a function of the width."""
+
+    def __init__(self, make, depth):
+        super().__init__()
+        self.scale, self.f = depth**-0.5, make(WIDTH)
+
+    def forward(self, h):
+        return h + self.scale * self.f(h)
+
+
+def orthogonal(width):
+    made = nn.Linear(width, width)
+    nn.init.orthogonal_(made.weight)
+    nn.init.zeros_(made.bias)
+    return made
+
+
+def divided(width):
+    made = nn.Linear(width, width, bias=False)
+    made.weight.data = torch.randn(width, width) / 2 + torch.eye(width)
+    return made
+
+
+def reinitialised(width):
+    made = nn.Linear(width, width)
+    nn.init.normal_(made.weight, std=0.3)
+    with torch.no_grad():
+        made.bias.mul_(0.5).clamp_(-0.1, 0.1)
+    return made
+
+
+class Attribute(nn.Linear):
+    """Adds numbers that are no parameters."""
+
+    def __init__(self, width):
+        super().__init__(width, width)
+        self.push = torch.randn(width)
+
+    def forward(self, h):
+        return super().forward(h) + self.push
+
+
+class Chosen(nn.Linear):
+    """What it computes depends on what it drew."""
+
+    def __init__(self, width):
+        super().__init__(width, width)
+        self.bends = bool(self.weight.sum() > 0)
+
+    def forward(self, h):
+        return torch.tanh(super().forward(h)) if self.bends else super().forward(h)
+
+
+class Ends(nn.Linear):
+    """Has another branch for some states, which no batch can take."""
+
+    def forward(self, h):
+        return super().forward(h) if h.sum() > 0 else h
+
+
+def from_numpy(width):
+    made = nn.Linear(width, width)
+    made.weight.data = torch.tensor(np.random.randn(width, width), dtype=torch.float32)
+    return made
+
+
+def from_python(width):
+    made = nn.Linear(width, width)
+    nn.init.constant_(made.weight, random.random())
+    return made
+
+
+def own_seed(width):
+    torch.manual_seed(3)
+    return nn.Linear(width, width)
+
+
+BATCHED = {
+    "linear": lambda width: nn.Linear(width, width),
+    "pre-norm": lambda width: nn.Sequential(
+        nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
+    ),
+    "in place": lambda width: nn.Sequential(nn.ReLU(inplace=True), nn.Linear(width, width)),
+    "batch norm": lambda width: nn.Sequential(nn.Linear(width, width), nn.BatchNorm1d(width)),
+    "dropout": lambda width: nn.Sequential(nn.Linear(width, width), nn.Dropout(0.5)),
+    "orthogonal": orthogonal,
+    "randn": divided,
+    "drawn again": reinitialised,
+}
+BUILT = {
+    "attribute": Attribute,
+    "chosen": Chosen,
+    "ends": lambda width: Ends(width, width),
+    "numpy": from_numpy,
+    "python": from_python,
+    "own seed": own_seed,
+}
+
+
+def factory(make):
+    return lambda depth: [Block(make, depth) for _ in range(depth)]
+
+
+def recipe(make):
+    law = FreshBlocks(factory(make), False, (WIDTH,))
+    return drawn_blocks.recipe(law.build(2), (WIDTH,))
+
+
+def walked(law, monkeypatch, enough):
+    """Return the states after every layer, and one path's blocks of the last."""
+    monkeypatch.setattr(own, "ENOUGH", enough)
+    path = law.path((1,), Grid(DEPTHS), PATHS, torch.Generator().manual_seed(1), torch.float32)
+    found = []
+    for j, depth in enumerate(DEPTHS):
+        h = torch.linspace(-1, 1, PATHS * WIDTH).reshape(PATHS, WIDTH)
+        for _ in range(depth):
+            layer = path.layer(j)
+            h = layer.product(h)
+            found.append(h)
+    return found, layer.blocks[2:4]
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_a_batch_holds_the_numbers_of_stacks_that_are_built(name, monkeypatch):
+    law = FreshBlocks(factory(BATCHED[name]), False, (WIDTH,))
+    assert drawn_blocks.recipe(law.build(2), (WIDTH,)) is not None
+    together, blocks = walked(law, monkeypatch, 2)
+    alone, others = walked(law, monkeypatch, 100)
+    for one, other in zip(together, alone, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+    for one, other in zip(blocks, others, strict=True):
+        assert one.state_dict().keys() == other.state_dict().keys()
+        assert all(torch.equal(value, other.state_dict()[key]) for key, value in one.state_dict().items())
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_what_cannot_be_drawn_again_is_built(name, monkeypatch):
+    assert recipe(BUILT[name]) is None
+    law = FreshBlocks(factory(BUILT[name]), False, (WIDTH,))
+    for one, other in zip(walked(law, monkeypatch, 2)[0], walked(law, monkeypatch, 100)[0], strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_factory_that_is_told_something_else_is_followed(monkeypatch):
+    told = {"make": BATCHED["linear"]}
+    law = FreshBlocks(lambda depth: [Block(told["make"], depth) for _ in range(depth)], False, (WIDTH,))
+    before, _ = walked(law, monkeypatch, 2)
+    for make in (reinitialised, Attribute):
+        told["make"] = make
+        together, alone = walked(law, monkeypatch, 2)[0], walked(law, monkeypatch, 100)[0]
+        for one, other in zip(together, alone, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+        assert not torch.allclose(together[-1], before[-1])
+
+
+def test_other_numbers_than_those_of_a_built_stack_are_noticed(monkeypatch):
+    assert recipe(reinitialised) is not None
+    monkeypatch.setattr(drawn_blocks.Replay, "_fill", lambda *given: None)  # nothing is drawn
+    assert recipe(reinitialised) is None
+
+
+def test_the_gradient_by_the_states_is_that_of_the_built_blocks(monkeypatch):
+    found = []
+    for enough in (2, 100):
+        monkeypatch.setattr(own, "ENOUGH", enough)
+        law = FreshBlocks(factory(BATCHED["pre-norm"]), False, (WIDTH,))
+        drawn = law.draws(2, range(PATHS), torch.device("cpu"), torch.float64)
+        h = torch.ones(PATHS, WIDTH, dtype=torch.float64, requires_grad=True)
+        drawn.called(1, drawn.called(0, h)).square().sum().backward()
+        found.append(h.grad)
+    torch.testing.assert_close(*found)
+    assert isinstance(drawn, own.Built)
