@@ -81,8 +81,8 @@ def place(tmp_path, monkeypatch):
         save_file({"A": stack / math.sqrt(depth)}, tmp_path / f"{name}.safetensors")
     dl.compare(dl.res1(2), depths=[2, 4], paths=8, store=tmp_path / "runs.sqlite").save(tmp_path / "r.json")
     monkeypatch.setattr(runs, "QUICK_DEPTHS", (4, 8, 16))
-    # Some texts name all rows, some none: a row of each kind, and the one that the table names.
-    compared = [case for case in runs.validated() if case.name == "Thm 4.3: tanh, α = 1, β = 0"]
+    # Some texts are in the names of all rows, which take minutes.
+    compared = [case for case in runs.validated() if "α = 1, β = 0" in case.name][:1]
     monkeypatch.setattr(runs, "validated", lambda: compared)
     monkeypatch.setattr(runs, "solver_cases", tuple)
     monkeypatch.setattr(demo, "DEPTHS", (2, 4))
