@@ -27,8 +27,8 @@ def cases(quick: bool) -> dict[str, tuple[dl.ResidualNetwork, float | None]]:
             "Theorem 4.3, tanh, d = 10": (dl.inner(10, "tanh", noise=noise), None),
             "Theorem 4.4, 2 SiLU, d = 10": (dl.inner(10, "scaled_silu", noise=noise), None),
             "Proposition 12, tanh, d = 8": (dl.res1(8, "tanh", weights=dl.SmoothGaussian(0.1)), 3.0),
-            "fractional weights, H = 0.3, d = 8": (
-                dl.res1(8, "tanh", weights=dl.FractionalBrownian(0.3)),
+            "fractional weights, H = 0.3, exponent 1, d = 8": (
+                dl.res1(8, "tanh", weights=dl.FractionalBrownian(0.3), exponent=1.0),
                 5.0,
             ),
             "fractional weights, H = 0.7, d = 8": (

@@ -25,10 +25,12 @@ ENABLED = True
 STEPS = 16
 LOADING = Lock()
 """Held while loops load: threads that ask together would load them, and warn, twice."""
-WORTHWHILE = 2**20
-"""Less work than this (paths x steps x columns x width) takes torch a tenth of a second, and loading the
-loops as long. From here on they take a third to a tenth of its time: res-1 at width 8 takes 0.023 s for 0.14
-with 64 paths, 0.064 for 0.58 with 512, Theorem 4.4 at width 10 0.17 for 1.13.
+WORTHWHILE, EACH = 2**20, 2**9
+"""Less work than this takes torch a tenth of a second or so, and loading the loops as long.
+
+Work is steps x columns x (paths x width + EACH): for every step of every column torch pays what EACH numbers
+cost. From here on the loops take a third to a tenth of its time: res-1 at width 8 with 64 paths and 256 steps
+0.04 s for 0.26, with 512 paths 0.064 for 0.58, Theorem 4.4 at width 10 0.17 for 1.13.
 """
 
 
@@ -58,7 +60,8 @@ def applies(task: Task) -> bool:
         return False
     if task.device.type != "cpu" or task.dtype != torch.float32 or task.statistic not in COMPILED:
         return False
-    if task.paths * task.grid.size * (len(task.grid.depths) + 1) * task.network.width < WORTHWHILE:
+    columns = len(task.grid.depths) + 1
+    if task.grid.size * columns * (task.paths * task.network.width + EACH) < WORTHWHILE:
         return False
     if (steps := compiled_steps(task.network, task.limit)) is None or (known := loops()) is None:
         return False
