@@ -1,7 +1,7 @@
 """Time deeplimit against the alternatives, side by side in one run; print tables, targets and regressions;
 write JSON.
 
-python -m benchmarks                     # every workload at full size, in less than 10 minutes
+python -m benchmarks                     # every workload at full size, but the longest
 python -m benchmarks --quick w1 memory   # smaller, and only these
 python -m benchmarks --record            # this run is the one that later ones are held against
 
@@ -75,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="WORKLOAD",
         help=f"of {', '.join(WORKLOADS)}; all but {', '.join(LONG)} if left out",
     )
-    made.add_argument("--quick", action="store_true", help="smaller sizes, less than two minutes")
+    made.add_argument("--quick", action="store_true", help="smaller sizes")
     made.add_argument(
         "--repeats",
         type=int,
