@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -55,6 +55,10 @@ class Activation:
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.function(x)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """A tabulated activation is the same object in every process: compiled loops know it by that."""
+        return (resolve, (self.name,)) if _NAMED.get(self.name) is self else super().__reduce_ex__(protocol)
 
     @staticmethod
     def by_name(name: str) -> Activation | None:

@@ -5,6 +5,7 @@ where they are.
 import dataclasses
 import functools
 import math
+import pickle
 import sys
 
 import numpy as np
@@ -192,3 +193,9 @@ def test_a_path_that_is_lost_is_counted_and_touches_no_other():
     kept = single(network, x=torch.cat([x[:7], torch.ones(1, 4), x[8:]]))
     np.testing.assert_array_equal(compiled.run_block(kept, 0).mean, before.mean)
     assert np.isfinite(after.mean).all()
+
+
+def test_a_task_that_was_sent_to_another_process_takes_the_loops_as_well():
+    task = single(dl.res1(4, "tanh"))
+    assert CoupledErrors(pickle.loads(pickle.dumps(task))).work is CoupledErrors(task).work  # noqa: S301
+    assert CoupledErrors(task).work is compiled.run_block
