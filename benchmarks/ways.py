@@ -22,7 +22,7 @@ WIDE_WORK = 2**18
 MOST, NARROW = 1.25, 8
 """How many times the best that `auto` may take, and the width below which it always draws matrices.
 
-Compiled loops would save a narrow call a tenth of a second, and cost it a second and a half in each process
+Compiled loops would save a narrow call a tenth of a second, and cost it .7 s in each process
 and some ten once on a machine; without numba, products take three to fifty times as long there.
 """
 

@@ -1,10 +1,13 @@
-"""Many draws of a stack of blocks without building each: what its factory drew is drawn again, in a batch.
+"""Many draws of a stack of torch blocks in a batch: a factory's initialisation is traced, and replayed.
 
-Building a module takes a hundred times as long as drawing its numbers. So a factory is called once while
-every operation on tensors is written down. Another draw repeats the operations with a generator of its own,
-and all draws pass through the blocks at once, by `torch.func`. The numbers are those that the factory itself
-would have drawn from the same seed: that is tried for two other seeds, bit by bit, and so is what the blocks
-return. A factory that fails this, draws from elsewhere, or looks at what it drew, is called for every draw.
+A factory is called once while every operation on tensors is traced. Another draw replays the operations with
+a generator of its own, and all draws pass through the blocks at once, by `torch.func`. The numbers are those
+that the factory itself would have drawn from the same seed: that is tried for two other seeds, bit by bit,
+and so is what the blocks return. A factory that fails this, draws from numpy or `random`, or branches on what
+it drew, is called for every draw.
+
+NOT checked: that a factory which reads its draws by `numpy()` or `tolist()` does the same for all of them. It
+shows in the stacks that are tried, unless it is rare.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 import torch
@@ -28,10 +31,12 @@ Build = Callable[[int, AbstractContextManager[Any]], Sequence[nn.Module]]
 Place = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 """A tensor's storage, where it begins there, its shape and strides."""
 FIRST, TRIED = 0x5EED, (1, 2**61 + 7)
-"""Seeds of the stack that is written down, and of those that are held against what was."""
+"""Seeds of the stack that is traced, and of those that are built and compared with replays."""
 AGREES = 1e-4
-"""What blocks return alone and in a batch may differ by this part of the largest entry."""
+"""What blocks return alone and in a batch may differ by this part of the largest entry: sums in float32, of
+which a wide block has many, are taken in another order."""
 aten = torch.ops.aten
+Kind = TypeVar("Kind")
 FILLS = {
     aten.randn.default: (aten.normal_.default, (0.0, 1.0)),
     aten.rand.default: (aten.uniform_.default, (0.0, 1.0)),
@@ -53,12 +58,8 @@ ENTRYWISE = {
     aten.erfinv_.default,
 }
 """Operations that take every entry by itself where their other arguments are numbers."""
-SEEN = {aten._local_scalar_dense.default, aten.is_nonzero.default, aten.equal.default}
-"""Operations by which a program learns what was drawn, and may do something else the next time."""
-
-
-class UnknownError(Exception):
-    """How a factory draws cannot be written down."""
+BRANCHES = {aten._local_scalar_dense.default, aten.is_nonzero.default, aten.equal.default}
+"""Operations by which a program reads what was drawn, and may do something else the next time."""
 
 
 @final
@@ -107,6 +108,7 @@ class Recorder(TorchDispatchMode):
         operations: in order; views are left out, as every tensor is given by its place in a storage.
         constants: what storages held that no operation made.
         drawn: storages whose numbers depend on what was drawn.
+        fails: whether replays would not be what the factory does.
     """
 
     @classmethod
@@ -120,35 +122,41 @@ class Recorder(TorchDispatchMode):
         self.drawn: set[int] = set()
         self.known: set[int] = set()
         self.kept: list[Any] = []  # so that no storage is freed, and its number given to another
-        self.failure = ""
+        self.fails = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
-        inside = list(_tensors((args, named)))
+        inside = list(_inside((args, named), Tensor))
         for tensor in inside:
             self.meet(tensor)
-        written = _written(func, args, named)
-        draws = torch.Tag.nondeterministic_seeded in func.tags
         result = func(*args, **named)
-        made = list(_tensors(result))
+        made = list(_inside(result, Tensor))
         self.kept.append((inside, made))
+        if not all(map(_is_plain, made)):
+            self.fails = True
+        if not self.fails:
+            self._trace(func, args, named, inside, made)
+        return result
+
+    def _trace(
+        self, func: Any, args: Any, named: dict[str, Any], inside: list[Tensor], made: list[Tensor]
+    ) -> None:
         before = {_place(tensor)[0] for tensor in inside}
+        draws = torch.Tag.nondeterministic_seeded in func.tags
         depends = draws or bool(before & self.drawn)
-        if func in SEEN and depends:
-            self.failure = "looks at what it drew"
-        if draws and (named.get("generator") is not None or not _takes_a_generator(func)):
-            self.failure = f"draws by {func}"
+        own = named.get("generator") is not None or not _takes_a_generator(func)
+        self.fails |= (draws and own) or (depends and func in BRANCHES)
         places = (_place(tensor) for tensor in made)
         new = tuple(None if place[0] in before else place for place in places)
         fresh = {place[0] for place in new if place is not None}
+        written = {_place(tensor)[0] for tensor in _written(func, args, named)}
         if not fresh and not written:
-            return result  # a view, or a question
+            return  # a view, or a question
         if depends:
-            self.drawn |= fresh | {_place(tensor)[0] for tensor in written}
+            self.drawn |= fresh | written
         self.known |= fresh
-        given, own = _with_places((args, named))
-        self.operations.append(Operation(func, given, own, new, draws, depends))
-        return result
+        given, by_name = _changed((args, named), Tensor, lambda tensor: _At(_place(tensor)))
+        self.operations.append(Operation(func, given, by_name, new, draws, depends))
 
     def __enter__(self) -> Recorder:
         self.others = _other_generators()
@@ -158,16 +166,20 @@ class Recorder(TorchDispatchMode):
     def __exit__(self, *raised: Any) -> None:
         super().__exit__(*raised)  # type: ignore[no-untyped-call]
         if self.others != _other_generators():
-            self.failure = "draws from numpy or random"
+            self.fails = True
 
     def meet(self, tensor: Tensor) -> None:
-        if tensor.layout is not torch.strided or tensor.device.type != "cpu":
-            self.failure = "makes tensors elsewhere"
-            return
-        storage = _place(tensor)[0]
-        if storage not in self.known:
+        """Keep what a tensor holds that was there before."""
+        if not _is_plain(tensor):
+            self.fails = True
+        elif (storage := _place(tensor)[0]) not in self.known:
             self.known.add(storage)
             self.constants[storage] = _whole(tensor).clone()
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Whether a tensor is numbers in a storage on the CPU."""
+    return tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_nested
 
 
 def _other_generators() -> tuple[Any, ...]:
@@ -176,23 +188,25 @@ def _other_generators() -> tuple[Any, ...]:
     return random.getstate(), name, bytes(keys), *rest
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
+def _inside(value: Any, kind: type[Kind]) -> Iterator[Kind]:
+    """Yield all that is of a kind in nested arguments."""
+    if isinstance(value, kind):
         yield value
     elif isinstance(value, (list, tuple)):
         for each in value:
-            yield from _tensors(each)
+            yield from _inside(each, kind)
     elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
+        yield from _inside(list(value.values()), kind)
 
 
-def _with_places(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return _At(_place(value))
+def _changed(value: Any, kind: type[Kind], change: Callable[[Kind], Any]) -> Any:
+    """Return nested arguments with all that is of a kind changed."""
+    if isinstance(value, kind):
+        return change(value)
     if isinstance(value, (list, tuple)):
-        return type(value)(_with_places(each) for each in value)
+        return type(value)(_changed(each, kind, change) for each in value)
     if isinstance(value, dict):
-        return {name: _with_places(each) for name, each in value.items()}
+        return {name: _changed(each, kind, change) for name, each in value.items()}
     return value
 
 
@@ -202,7 +216,7 @@ def _written(func: Any, args: Any, named: dict[str, Any]) -> list[Tensor]:
     for index, argument in enumerate(func._schema.arguments):
         value = args[index] if index < len(args) else named.get(argument.name)
         if argument.alias_info is not None and argument.alias_info.is_write:
-            found += list(_tensors(value))
+            found += list(_inside(value, Tensor))
     return found
 
 
@@ -247,9 +261,9 @@ class Replay:
             dtype = operation.named.get("dtype") or torch.get_default_dtype()
             self.held[place[0]] = torch.empty(len(self.generators), math.prod(place[2]), dtype=dtype)
             self._fill(fill, place, values, {})
-        elif call in DRAWS and first.place[2:] == (first.place[2], _packed(first.place[2])):
+        elif call in DRAWS:
             self._fill(call, first.place, rest, operation.named)
-        elif call in ENTRYWISE and not any(_tensors_at((rest, operation.named))):
+        elif call in ENTRYWISE and not any(_inside((rest, operation.named), _At)):
             made = call(self.all(first.place), *rest, **operation.named)
             for place in filter(None, places):
                 self.held[place[0]] = made.reshape(len(self.generators), -1)
@@ -258,8 +272,9 @@ class Replay:
 
     def once(self, operation: Operation) -> None:
         """Make an operation that is the same for all draws."""
-        made = operation.call(*_filled(operation.given, self.all), **_filled(operation.named, self.all))
-        for place, tensor in zip(operation.made, _tensors(made), strict=True):
+        given, named = _changed((operation.given, operation.named), _At, lambda at: self.all(at.place))
+        made = _inside(operation.call(*given, **named), Tensor)
+        for place, tensor in zip(operation.made, made, strict=True):
             if place is not None:
                 self.held[place[0]] = _whole(tensor)
 
@@ -271,42 +286,17 @@ class Replay:
         found: list[list[Tensor]] = []
         for draw, generator in enumerate(self.generators):
 
-            def at(place: Place, draw: int = draw) -> Tensor:
-                whole = self.all(place)
-                return whole if self.held[place[0]].ndim == 1 else whole[draw]
+            def own(at: _At, draw: int = draw) -> Tensor:
+                whole = self.all(at.place)
+                return whole if self.held[at.place[0]].ndim == 1 else whole[draw]
 
-            named = _filled(operation.named, at)
+            given, named = _changed((operation.given, operation.named), _At, own)
             if operation.draws:
                 named = {**named, "generator": generator}
-            found.append(list(_tensors(operation.call(*_filled(operation.given, at), **named))))
+            found.append(list(_inside(operation.call(*given, **named), Tensor)))
         for index, place in enumerate(operation.made):
             if place is not None:
                 self.held[place[0]] = torch.stack([_whole(made[index]) for made in found])
-
-
-def _filled(value: Any, at: Callable[[Place], Tensor]) -> Any:
-    if isinstance(value, _At):
-        return at(value.place)
-    if isinstance(value, (list, tuple)):
-        return type(value)(_filled(each, at) for each in value)
-    if isinstance(value, dict):
-        return {name: _filled(each, at) for name, each in value.items()}
-    return value
-
-
-def _tensors_at(value: Any) -> Iterator[bool]:
-    if isinstance(value, _At):
-        yield True
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _tensors_at(each)
-    elif isinstance(value, dict):
-        yield from _tensors_at(list(value.values()))
-
-
-def _packed(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the strides of a tensor that is packed row by row."""
-    return tuple(torch.empty(shape, device="meta").stride())
 
 
 @final
@@ -345,16 +335,6 @@ class Stacks:
                 return False
         return True
 
-    @torch.no_grad()
-    def agree(self, k: int, beside: Sequence[nn.Module], draw: int, states: Tensor) -> bool:
-        """Return whether block `k` of a stack that was built returns what that of a draw does."""
-        alone = beside[k](states[draw : draw + 1].clone())[0]
-        try:
-            together = self.called(k, states)[draw]
-        except Exception:  # noqa: BLE001  # whatever a block does that cannot be done for many at once
-            return False
-        return close(together, alone)
-
     def block(self, k: int, draw: int) -> nn.Module:
         """Return block `k` of one draw, a copy."""
         made = copy.deepcopy(self.blocks[k])
@@ -366,7 +346,7 @@ class Stacks:
 
 @final
 @dataclass(frozen=True)
-class Recipe:
+class TracedFactory:
     """How a factory draws a stack: operations that are the same for all draws have been made once.
 
     Attributes:
@@ -395,8 +375,9 @@ class Recipe:
             found = {
                 name: replay.all(place) for name, place in places.items() if (place[0] in self.drawn) == drawn
             }
+            # A block may write on what all draws share, and so do all stacks.
             return {
-                name: each.to(device, dtype if each.is_floating_point() else each.dtype)
+                name: each.to(device, dtype if each.is_floating_point() else each.dtype, copy=not drawn)
                 for name, each in found.items()
             }
 
@@ -421,40 +402,50 @@ def close(together: Tensor, alone: Tensor) -> bool:
     return same_shape and torch.allclose(together, alone, rtol=0.0, atol=most, equal_nan=True)
 
 
-def recipe(build: Build, shape: tuple[int, ...]) -> Recipe | None:
+def traced(build: Build, shape: tuple[int, ...]) -> TracedFactory | None:
     """Return how a stack is drawn; None where it has to be built each time.
 
     Args:
         build: builds the stack from a seed, inside a context.
         shape: that of a state.
     """
-    try:
-        found, blocks = _recorded(build)
-    except UnknownError:
+    recorder = Recorder()
+    blocks = build(FIRST, recorder)
+    with torch.no_grad():
+        return _tried(recorder, blocks, build, shape)
+
+
+def _tried(
+    recorder: Recorder, blocks: Sequence[nn.Module], build: Build, shape: tuple[int, ...]
+) -> TracedFactory | None:
+    named = [dict((*block.named_parameters(), *block.named_buffers())) for block in blocks]
+    for tensor in _inside(named, Tensor):
+        recorder.meet(tensor.detach())
+    if recorder.fails:
         return None
-    cpu = torch.device("cpu")
     for seed in TRIED:
-        stacks = found.stacks(blocks, (FIRST, seed), cpu, torch.float32)
         beside = [block.float().eval().requires_grad_(False) for block in build(seed, nullcontext())]
         states = torch.randn(2, *shape, generator=torch.Generator().manual_seed(seed))
-        holds = stacks.hold(beside, 1)
-        if not holds or not all(stacks.agree(k, beside, 1, states) for k in range(len(beside))):
+        alone = [block(states[1:].clone())[0] for block in beside]
+        try:
+            found = _of(recorder, named)
+            stacks = found.stacks(blocks, (FIRST, seed), torch.device("cpu"), torch.float32)
+            together = [stacks.called(k, states)[1] for k in range(len(blocks))]
+        except Exception:  # noqa: BLE001  # whatever an operation or a block does that has no batch
+            return None
+        if not stacks.hold(beside, 1) or not all(map(close, together, alone)):
             return None
     return found
 
 
-def _recorded(build: Build) -> tuple[Recipe, Sequence[nn.Module]]:
-    recorder = Recorder()
-    blocks = build(FIRST, recorder)
-    named = [dict((*block.named_parameters(), *block.named_buffers())) for block in blocks]
-    for tensor in _tensors(named):
-        recorder.meet(tensor.detach())
-    if recorder.failure:
-        raise UnknownError(recorder.failure)
-    places = [{name: _place(tensor) for name, tensor in tensors.items()} for tensors in named]
+def _of(recorder: Recorder, named: Sequence[dict[str, Tensor]]) -> TracedFactory:
     once = Replay({at: row.clone() for at, row in recorder.constants.items()}, frozenset(), ())
     for operation in recorder.operations:
         if not operation.depends:
             once.once(operation)
-    later = [operation for operation in recorder.operations if operation.depends]
-    return Recipe(later, once.held, places, frozenset(recorder.drawn)), blocks
+    return TracedFactory(
+        [operation for operation in recorder.operations if operation.depends],
+        once.held,
+        [{name: _place(tensor) for name, tensor in tensors.items()} for tensors in named],
+        frozenset(recorder.drawn),
+    )

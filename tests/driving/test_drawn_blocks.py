@@ -76,6 +76,44 @@ class Ends(nn.Linear):
         return super().forward(h) if h.sum() > 0 else h
 
 
+class Reads(nn.Linear):
+    """Has a number that it read from what it drew, and nobody can see how."""
+
+    def __init__(self, width):
+        super().__init__(width, width)
+        self.size = float(self.weight.detach().numpy().std())
+
+    def forward(self, h):
+        return super().forward(h) / self.size
+
+
+class Counts(nn.Linear):
+    """Writes on a buffer that all draws share."""
+
+    def __init__(self, width):
+        super().__init__(width, width)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, h):
+        self.calls += 1
+        return super().forward(h)
+
+
+def rarely_from_numpy(width):
+    return nn.Linear(width, width, bias=np.random.rand() >= 0)
+
+
+def rarely_other(width):
+    made = nn.Linear(width, width)
+    return nn.Identity() if made.weight.abs().max() > 2 else made  # never, but who knows
+
+
+def sparse(width):
+    made = nn.Linear(width, width)
+    torch.eye(width).to_sparse()
+    return made
+
+
 def from_numpy(width):
     made = nn.Linear(width, width)
     made.weight.data = torch.tensor(np.random.randn(width, width), dtype=torch.float32)
@@ -106,6 +144,10 @@ BATCHED = {
     "drawn again": reinitialised,
 }
 BUILT = {
+    "reads": Reads,
+    "rarely from numpy": rarely_from_numpy,
+    "rarely other": rarely_other,
+    "sparse": sparse,
     "attribute": Attribute,
     "chosen": Chosen,
     "ends": lambda width: Ends(width, width),
@@ -119,9 +161,9 @@ def factory(make):
     return lambda depth: [Block(make, depth) for _ in range(depth)]
 
 
-def recipe(make):
+def traced(make):
     law = FreshBlocks(factory(make), False, (WIDTH,))
-    return drawn_blocks.recipe(law.build(2), (WIDTH,))
+    return drawn_blocks.traced(law.build(2), (WIDTH,))
 
 
 def walked(law, monkeypatch, enough):
@@ -141,7 +183,7 @@ def walked(law, monkeypatch, enough):
 @pytest.mark.parametrize("name", BATCHED)
 def test_a_batch_holds_the_numbers_of_stacks_that_are_built(name, monkeypatch):
     law = FreshBlocks(factory(BATCHED[name]), False, (WIDTH,))
-    assert drawn_blocks.recipe(law.build(2), (WIDTH,)) is not None
+    assert drawn_blocks.traced(law.build(2), (WIDTH,)) is not None
     together, blocks = walked(law, monkeypatch, 2)
     alone, others = walked(law, monkeypatch, 100)
     for one, other in zip(together, alone, strict=True):
@@ -153,7 +195,7 @@ def test_a_batch_holds_the_numbers_of_stacks_that_are_built(name, monkeypatch):
 
 @pytest.mark.parametrize("name", BUILT)
 def test_what_cannot_be_drawn_again_is_built(name, monkeypatch):
-    assert recipe(BUILT[name]) is None
+    assert traced(BUILT[name]) is None
     law = FreshBlocks(factory(BUILT[name]), False, (WIDTH,))
     for one, other in zip(walked(law, monkeypatch, 2)[0], walked(law, monkeypatch, 100)[0], strict=True):
         assert torch.equal(one, other)
@@ -163,7 +205,7 @@ def test_a_factory_that_is_told_something_else_is_followed(monkeypatch):
     told = {"make": BATCHED["linear"]}
     law = FreshBlocks(lambda depth: [Block(told["make"], depth) for _ in range(depth)], False, (WIDTH,))
     before, _ = walked(law, monkeypatch, 2)
-    for make in (reinitialised, Attribute):
+    for make in (reinitialised, Attribute, Reads):
         told["make"] = make
         together, alone = walked(law, monkeypatch, 2)[0], walked(law, monkeypatch, 100)[0]
         for one, other in zip(together, alone, strict=True):
@@ -171,10 +213,28 @@ def test_a_factory_that_is_told_something_else_is_followed(monkeypatch):
         assert not torch.allclose(together[-1], before[-1])
 
 
+def test_what_all_draws_share_is_each_stacks_own():
+    law = FreshBlocks(factory(Counts), False, (WIDTH,))
+    for _ in range(2):
+        drawn = law.draws(2, range(PATHS), torch.device("cpu"), torch.float32)
+        assert isinstance(drawn, own.Together)
+        drawn.called(0, torch.ones(PATHS, WIDTH))
+
+
+def test_a_stack_of_another_seed_does_not_hold_the_numbers_of_a_draw():
+    law = FreshBlocks(factory(reinitialised), False, (WIDTH,))
+    cpu = torch.device("cpu")
+    stacks = drawn_blocks.traced(law.build(2), (WIDTH,)).stacks(
+        law.stack(2, 0, cpu, torch.float32), (5, 6), cpu, torch.float32
+    )
+    assert stacks.hold(law.stack(2, 6, cpu, torch.float32), 1)
+    assert not stacks.hold(law.stack(2, 7, cpu, torch.float32), 1)
+
+
 def test_other_numbers_than_those_of_a_built_stack_are_noticed(monkeypatch):
-    assert recipe(reinitialised) is not None
+    assert traced(reinitialised) is not None
     monkeypatch.setattr(drawn_blocks.Replay, "_fill", lambda *given: None)  # nothing is drawn
-    assert recipe(reinitialised) is None
+    assert traced(reinitialised) is None
 
 
 def test_the_gradient_by_the_states_is_that_of_the_built_blocks(monkeypatch):

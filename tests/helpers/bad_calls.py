@@ -80,7 +80,7 @@ class Subject:
 
 
 def _limit(seconds: int, waited: int) -> None:
-    """Raise TimeoutError after so many seconds of the processor, or by the wall; 0 lifts the limits."""
+    """Raise TimeoutError after `seconds` of processor time or `waited` by the clock; 0 lifts both limits."""
     signal.signal(signal.SIGALRM, _too_long)
     signal.signal(signal.SIGPROF, _too_long)
     signal.setitimer(signal.ITIMER_PROF, seconds)

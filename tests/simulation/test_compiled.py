@@ -174,6 +174,14 @@ def test_small_tasks_do_not_wait_for_the_loops(monkeypatch):
     assert compiled.applies(single(dl.res1(40, "tanh"), depths=(16, 512), paths=2000))
 
 
+def test_few_paths_take_the_loops_where_torch_would_make_many_calls(monkeypatch):
+    monkeypatch.setattr(compiled, "WORTHWHILE", 2**20)
+    few = {"depths": (16, 32, 64, 128), "paths": 64}
+    assert compiled.applies(single(dl.res1(8, "tanh"), **few))
+    monkeypatch.setattr(compiled, "EACH", 0)
+    assert not compiled.applies(single(dl.res1(8, "tanh"), **few))
+
+
 def test_the_run_takes_the_loops_where_they_apply(monkeypatch):
     task = single(dl.res1(4, "tanh"))
     assert CoupledErrors(task).work is compiled.run_block
@@ -193,6 +201,13 @@ def test_a_path_that_is_lost_is_counted_and_touches_no_other():
     kept = single(network, x=torch.cat([x[:7], torch.ones(1, 4), x[8:]]))
     np.testing.assert_array_equal(compiled.run_block(kept, 0).mean, before.mean)
     assert np.isfinite(after.mean).all()
+
+
+def test_an_activation_of_a_users_stays_what_it_is_in_another_process():
+    own = dataclasses.replace(dl.res1(2, "tanh").recursion.activation, curvature=0.1)
+    again = pickle.loads(pickle.dumps(own))  # noqa: S301
+    assert again == own
+    assert again != dl.res1(2, "tanh").recursion.activation
 
 
 def test_a_task_that_was_sent_to_another_process_takes_the_loops_as_well():

@@ -243,7 +243,12 @@ def compare(
     if issubclass(resnet if isinstance(resnet, type) else type(resnet), nn.Module):
         raise whole_modules.refusal(resnet)
     resnet = network_of(resnet, x)
-    paths_of = partial(validation.integer, name="paths", minimum=2, hint="An uncertainty needs at least two.")
+    paths_of = partial(
+        validation.integer,
+        name="paths",
+        minimum=2,
+        hint="An uncertainty needs two or more, and 'auto' takes what it needs.",
+    )
     sampling = AdaptiveSampling.checked(depths, paths, budget, "paths", validation.depths, paths_of)
     if reference is not None:
         reference = _read_reference(reference, sampling.depths)

@@ -58,7 +58,7 @@ def undecided(found: Known) -> str:
             " whether their order matters is open"
         )
     if found.reading == "like independent":
-        return "layers cannot be told from independent ones, and whether their order matters is open"
+        return "layers may well be independent: whether their order matters is open"
     return "no order over depth is seen, and it is left open"
 
 
