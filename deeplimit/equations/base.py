@@ -224,6 +224,10 @@ class Limit(FinalWhereMarked, ABC):
         """Return the number of Brownian motions; None where any number will do."""
         return None
 
+    def is_scheme(self, recursion: object) -> bool:
+        """Return whether a recursion with weights that it reads is its scheme; Euler schemes say so."""
+        return False
+
     def held_per_step(self, sharing: Sharing) -> int:
         """Return the numbers in memory per path and step of the grid, where the limit draws its path."""
         return 0

@@ -13,7 +13,7 @@ from torch import Tensor
 from deeplimit.common import validation
 from deeplimit.common.global_state import by_default
 from deeplimit.driving import FractionalBrownian, Layer, Path, Shape, WeightLaw
-from deeplimit.driving.path import Chunk
+from deeplimit.driving.path import Chunk, CoarseSums
 from deeplimit.equations.base import Limit, check_one_law
 from deeplimit.equations.drive import Drive, Sharing
 from deeplimit.equations.solvers import Solver
@@ -65,6 +65,7 @@ class NeuralYoung(Limit):
     scheme: ClassVar[str] = "modified Euler"
     citations: ClassVar[tuple[str, ...]] = ("hu2016",)
     needs_equal_steps: ClassVar[bool] = True
+    has_schemes: ClassVar[bool] = True
 
     @by_default
     def __post_init__(self) -> None:
@@ -106,6 +107,10 @@ class NeuralYoung(Limit):
 
     def sharing(self, laws: tuple[WeightLaw, ...], shapes: tuple[Shape, ...]) -> Sharing:
         return Sharing(path=self.weights == laws)
+
+    def is_scheme(self, recursion: object) -> bool:
+        """Return whether this recursion is the modified Euler scheme."""
+        return recursion == self._step
 
     def held_per_step(self, sharing: Sharing) -> int:
         return 0 if sharing.path else self.width**2
@@ -163,20 +168,31 @@ class NeuralYoung(Limit):
 class ModifiedEuler(Solver):
     """A Young equation by the modified Euler scheme, on the network's path or an independent one.
 
-    With `twice`, a second solution on the same path takes steps twice as long.
+    With `twice`, a second solution on the same path takes steps twice as long; with `schemes`, further ones
+    take each depth's layers.
     """
 
     def __init__(self, limit: NeuralYoung, drive: Drive, path: Path, own: bool) -> None:
         self.limit = limit
         self.state = drive.state
-        self.coarse = drive.state if drive.twice else None
         self.path = path
         self.own = own
-        self.count = drive.grid.size
-        self.pending: Tensor | None = None
+        self.count, self.grid_depths = drive.grid.size, drive.grid.depths
+        coarse = (self.count // 2,) if drive.twice else ()
+        self.depths = drive.grid.depths if drive.schemes else ()
+        self.counts = tuple(sorted({*self.depths, *coarse}))
+        self.slower = dict.fromkeys(self.counts, drive.state)
+        self.twice = coarse
+        self.pending: CoarseSums | None = None
+        self._tell()
+
+    def _tell(self) -> None:
+        self.schemes = [self.slower[depth] for depth in self.depths]
+        self.coarse = self.slower[self.twice[0]] if self.twice else None
 
     def begin(self, chunk: Chunk) -> None:
-        self.ends = chunk.coarse.tolist()
+        every = dict(zip(self.grid_depths, chunk.ends.T, strict=True))
+        self.ends = [every.get(count, chunk.coarse).tolist() for count in self.counts]
 
     def step(self, index: int) -> Tensor:
         if self.own:
@@ -184,9 +200,12 @@ class ModifiedEuler(Solver):
         increment = self.path.increment
         assert increment is not None  # a fractional path has one
         self.state = self.limit.advance(self.state, increment, self.count)
-        if self.coarse is not None:
-            self.pending = increment if self.pending is None else self.pending + increment
-            if self.ends[index]:
-                self.coarse = self.limit.advance(self.coarse, self.pending, self.count // 2)
-                self.pending = None
+        if self.counts:
+            self.pending = self.pending or CoarseSums(self.counts, increment)
+            self.pending.add(increment)
+            for j in reversed(range(len(self.counts))):
+                if self.ends[j][index]:
+                    count = self.counts[j]
+                    self.slower[count] = self.limit.advance(self.slower[count], self.pending.take(j), count)
+            self._tell()
         return self.state

@@ -161,7 +161,8 @@ def make_task(
         same_network=same_network,
         input_size=None if x is None else x[0].numel(),
         narrowed=narrowed,
-        splits=splits(network, equation, shared),
+        # How the gradients' distance to a scheme on a shared path falls, no theorem says.
+        splits=splits(network, equation, shared) and not (shared.path and quantity == GRADIENT),
         quantity=quantity,
         segments=segments,
         keeps_differences=keeps,

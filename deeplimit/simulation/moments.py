@@ -224,6 +224,7 @@ class ErrorAccumulator:
         self.fine = _Errors(self.statistic, depths, zero)
         self.against_coarse = _Errors(self.statistic, depths, zero)
         self.of_scheme = _Errors(self.statistic, depths, zero)
+        self.scheme_against_coarse = _Errors(self.statistic, depths, zero)
         self.from_scheme = _Errors(self.statistic, depths, zero)
         self.apart, self.common_apart, self.commons = zero, zero, 0
         self.twice, self.splits = task.measures_reference, task.splits
@@ -263,6 +264,9 @@ class ErrorAccumulator:
                 each.take(value)
         if scheme is not None:
             self.of_scheme.at_layer(j, self.statistic.distance(self.limit, scheme), self.is_common)
+            if self.coarse is not None:
+                distance = self.statistic.distance(self.coarse, scheme)
+                self.scheme_against_coarse.at_layer(j, distance, self.is_common)
             self.from_scheme.at_layer(j, self.statistic.distance(scheme, state), self.is_common)
 
     def _keep_products(self, differences: list[Tensor], state: Tensor) -> None:
@@ -278,20 +282,26 @@ class ErrorAccumulator:
         """Return the errors (P, C) in the order of `Columns`, each the task's statistic."""
         columns = self.fine.columns()
         if self.twice:
-            columns += [*self.against_coarse.columns(), self.common_apart, self.apart]
+            columns += self.against_coarse.columns()
         if self.splits:
             columns += self.of_scheme.columns() + self.from_scheme.columns()
+        if self.twice and self.splits:
+            columns += self.scheme_against_coarse.columns()
+        if self.twice:
+            columns += [self.common_apart, self.apart]
         return torch.stack(columns, dim=1)
 
 
 LAYERS, COMMON, HALF = "layers", "common", "half"
 COARSE_LAYERS, COARSE_COMMON = "coarse layers", "coarse common"
 SCHEME_LAYERS, SCHEME_COMMON, SCHEME_HALF = "scheme layers", "scheme common", "scheme half"
+SCHEME_COARSE_LAYERS, SCHEME_COARSE_COMMON = "scheme coarse layers", "scheme coarse common"
 GAP_LAYERS, GAP_COMMON, GAP_HALF = "gap layers", "gap common", "gap half"
 """Blocks of columns. Network against limit over each depth's layers, and at the times that all depths share.
 The first creep up, as a maximum over more and more points does, the second do not. Then the same against the
 coarser solution; of the limit's scheme on each depth's layers against the limit; of the network against that
-scheme. A half is the root of the numbers at the common times, whose powers have lighter tails.
+scheme; of the scheme against the coarser solution. A half is the root of the numbers at the common times,
+whose powers have lighter tails.
 No estimate reads the scheme's errors over its layers. They stay because a store keeps blocks by columns.
 """
 
@@ -306,13 +316,18 @@ class Columns:
     @staticmethod
     def of(task: Task) -> Columns:
         """Return the columns that a task's moments have."""
-        blocks: tuple[str, ...] = (LAYERS, COMMON, HALF)
-        if task.measures_reference:
-            blocks = (LAYERS, COMMON, COARSE_LAYERS, COARSE_COMMON)
-        if task.splits:
-            blocks = (LAYERS, COMMON, SCHEME_LAYERS, SCHEME_COMMON, GAP_LAYERS, GAP_COMMON)
-            blocks += (SCHEME_HALF, GAP_HALF)
-        return Columns(len(task.grid.depths), blocks)
+        twice, splits = task.measures_reference, task.splits
+        blocks: tuple[str, ...] = (LAYERS, COMMON)
+        if twice:
+            blocks += (COARSE_LAYERS, COARSE_COMMON)
+        if splits:
+            blocks += (SCHEME_LAYERS, SCHEME_COMMON, GAP_LAYERS, GAP_COMMON)
+        if twice and splits:
+            blocks += (SCHEME_COARSE_LAYERS, SCHEME_COARSE_COMMON)
+        # Errors against two solutions are extrapolated in squares only.
+        halves: tuple[str, ...] = () if twice else (SCHEME_HALF,) if splits else (HALF,)
+        halves += (GAP_HALF,) if splits else ()
+        return Columns(len(task.grid.depths), blocks + halves)
 
     def at(self, block: str) -> np.ndarray:
         """Return the m columns of a block."""
@@ -345,7 +360,9 @@ def moments_from(
         near = (COMMON, GAP_COMMON) if task.splits else (COMMON,)
         differences = np.concatenate([differences, *(errors[:, columns.at(each)] for each in near)], axis=1)
     halves = [np.sqrt(errors[:, columns.at(HALVES[block])]) for block in columns.blocks if block in HALVES]
-    return Moments.of(np.concatenate([errors, *halves], axis=1), task.p, lost, products, differences)
+    measured = columns.depths * (len(columns.blocks) - len(halves))
+    every = [errors[:, :measured], *halves, errors[:, measured:]]
+    return Moments.of(np.concatenate(every, axis=1), task.p, lost, products, differences)
 
 
 def moments_of(accumulators: list[ErrorAccumulator], task: Task) -> Moments:

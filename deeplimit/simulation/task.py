@@ -317,12 +317,12 @@ def sharing(network: ResidualNetwork, limit: Limit, independent: bool) -> Sharin
 def splits(network: ResidualNetwork, limit: Limit, shared: Sharing) -> bool:
     """Return whether the limit's scheme on a depth's layers is another recursion than the network.
 
-    It is the network itself where layers are the independent increments of an Euler scheme, and the limit is
-    theirs.
+    It is the network itself where layers are the increments of that scheme, and the limit is theirs.
     """
-    if limit.is_exact:
+    if limit.is_exact or not limit.has_schemes or not (shared.increments or shared.path):
         return False
-    return shared.increments and limit.has_schemes and not (is_scheme(network) and is_own(network, limit))
+    own = is_scheme(network) or limit.is_scheme(network.recursion)
+    return not (own and is_own(network, limit))
 
 
 def is_scheme(network: ResidualNetwork) -> bool:

@@ -109,6 +109,16 @@ class Young(_Fractional):
             hides=True,
             hypotheses=(SMOOTH,),
             citations=(HU_KEY,),
+            scheme_rate=round(modified_order(hurst), 9),
+            scheme_corrections=_corrections_of_modified(hurst),
+            gap=Regime(
+                "gap",
+                None,
+                naive,
+                "pathwise",
+                "the mean of the second-order terms, which the limit's scheme adds.",
+                corrections=tuple(sorted({naive, round(modified_order(hurst), 9), 1.0})),
+            ),
         )
 
     def limit(self, network: Network) -> Limit:
@@ -132,13 +142,18 @@ class ModifiedYoung(_Fractional):
             "increments of fractional Brownian motion with H > 1/2 and the exponent H, with the mean of the"
             " second-order term added: the modified Euler scheme of a Young"
             f" equation.{_at_three_quarters(hurst)}",
-            corrections=(max(round(abs(4 * hurst - 3.0), 9), SLOWEST), 1.0),
+            corrections=_corrections_of_modified(hurst),
             hypotheses=(SMOOTH,),
             citations=(HU_KEY,),
         )
 
     def limit(self, network: Network) -> Limit:
         return _young(network)
+
+
+def _corrections_of_modified(hurst: float) -> tuple[float, ...]:
+    """Return by which powers of 1/L further terms of the modified scheme's error are smaller."""
+    return max(round(abs(4 * hurst - 3.0), 9), SLOWEST), 1.0
 
 
 def _at_three_quarters(hurst: float) -> str:

@@ -100,6 +100,7 @@ class Regime:
             with the statement.
         moments: Whether errors may have moments. Where they have none, convergence is in probability.
         scheme_rate: Order of the limit's own scheme on the network's layers.
+        scheme_corrections: Powers of 1/L by which further terms of its error are smaller.
         gap: Order and further terms of the distance between the network and that scheme, as another regime;
             None where the network is the scheme, or nothing is known.
     """
@@ -119,6 +120,7 @@ class Regime:
     rate_is_bound: bool = False
     moments: bool = True
     scheme_rate: float = 0.5
+    scheme_corrections: tuple[float, ...] = (1.0,)
     gap: Regime | None = None
 
     @property

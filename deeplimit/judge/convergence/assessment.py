@@ -38,15 +38,18 @@ from deeplimit.version import versions
 
 INDEPENDENT = ", independent noise"
 """What follows a limit that was given noise of its own on purpose, as a control."""
-SCHEME = Regime("scheme", None, 0.5, "pathwise", "the limit's own scheme on each depth's layers.")
-"""How the errors of a limit's own scheme expand."""
 
 
 def scheme_estimates(task: Task, pairing: Pairing, coupled: Coupled, *, half: bool) -> ErrorEstimates:
     """Return the errors of the limit's own scheme on each depth's layers, at the times that all share."""
+    if pairing.correction is Correction.MEASURED:
+        blocks = moments.SCHEME_COMMON, moments.SCHEME_COARSE_COMMON
+        extrapolated = _extrapolated(task, pairing, coupled, *blocks, at_layers=False)
+        unbiased = np.zeros(len(task.grid.depths))
+        return _estimates(task, pairing, coupled, *extrapolated, unbiased, pairing.scheme, is_euler=False)
     found = _halves(task, coupled, moments.SCHEME_HALF) if half else _at(task, coupled, moments.SCHEME_COMMON)
     bias = log_bias(task, pairing.scheme_rate, pairing.scheme_coherence)
-    return _estimates(task, pairing, coupled, *found, bias, SCHEME, is_euler=not pairing.measured)
+    return _estimates(task, pairing, coupled, *found, bias, pairing.scheme, is_euler=not pairing.measured)
 
 
 def gap_estimates(task: Task, pairing: Pairing, coupled: Coupled, *, half: bool) -> ErrorEstimates:
@@ -78,30 +81,36 @@ def whole_estimates(task: Task, pairing: Pairing, coupled: Coupled, block: str) 
     """
     at_layers = block == moments.LAYERS
     correction = pairing.correction_over_layers if at_layers else pairing.correction
-    # The distances to the coarser solution, or to the limit's scheme, where there are such.
-    if task.measures_reference:
-        others = moments.COARSE_LAYERS if at_layers else moments.COARSE_COMMON
-    else:
-        others = moments.GAP_LAYERS if at_layers else moments.GAP_COMMON
+    if correction is Correction.MEASURED:
+        coarse = moments.COARSE_LAYERS if at_layers else moments.COARSE_COMMON
+        found = _extrapolated(task, pairing, coupled, block, coarse, at_layers=at_layers)
+        return _estimates(task, pairing, coupled, *found, np.zeros(len(task.grid.depths)), pairing.regime)
     log_errors, covariance, kurtosis = _at(task, coupled, block)
     logs, covariances = coupled.moments.log_errors(), coupled.moments.relative_covariance()
     columns, bias = moments.Columns.of(task), np.zeros(len(log_errors))
     if correction is Correction.KNOWN:
         bias = log_bias(task, 0.5)
     elif correction is Correction.OF_SCHEME:
+        others = moments.GAP_LAYERS if at_layers else moments.GAP_COMMON
         both = np.concatenate([columns.at(block), columns.at(others)])
         log_errors, covariance = with_whole_scheme_error(
             logs[both],
             covariances[np.ix_(both, both)],
             log_bias(task, pairing.scheme_rate, pairing.scheme_coherence),
         )
-    elif correction is Correction.MEASURED:
-        apart = columns.apart + (at_layers and task.statistic.name != "final")
-        both = np.concatenate([columns.at(block), columns.at(others), [apart]])
-        log_errors, covariance = without_reference_error(
-            logs[both], covariances[np.ix_(both, both)], pairing.surplus
-        )
     return _estimates(task, pairing, coupled, log_errors, covariance, kurtosis, bias, pairing.regime)
+
+
+def _extrapolated(
+    task: Task, pairing: Pairing, coupled: Coupled, fine: str, coarse: str, *, at_layers: bool
+) -> Found:
+    """Return what two solutions with steps of one length and twice that say of the distance to the limit."""
+    columns, measured = moments.Columns.of(task), coupled.moments
+    apart = columns.apart + (at_layers and task.statistic.name != "final")
+    both = np.concatenate([columns.at(fine), columns.at(coarse), [apart]])
+    covariance = measured.relative_covariance()[np.ix_(both, both)]
+    log_errors, covariance = without_reference_error(measured.log_errors()[both], covariance, pairing.surplus)
+    return log_errors, covariance, float(measured.kurtosis()[columns.at(fine)].max())
 
 
 def _estimates(
@@ -427,7 +436,7 @@ def _two_parts(task: Task, pairing: Pairing, coupled: Coupled) -> tuple[Part, ..
     scheme = Part(
         schemes[0],
         schemes[1],
-        dataclasses.replace(SCHEME, rate=pairing.scheme_rate),
+        pairing.scheme,
         False,
         rounding(task),
         "the errors of the limit's own scheme",
@@ -576,8 +585,19 @@ def _measured(task: Task, pairing: Pairing, coupled: Coupled, estimated: Estimat
         # Roots of differences, and ratios of distances to them, rest on no few paths.
         kurtosis=0.0
         if pairing.paired_floor is not None
-        else max(part.judged.kurtosis for part in estimated.parts),
+        else max(part.judged.kurtosis for part in _deciding(pairing, estimated)),
     )
+
+
+def _deciding(pairing: Pairing, estimated: Estimated) -> tuple[Part, ...]:
+    """Return the parts that a verdict rests on.
+
+    That a scheme of an equation approaches its solution is known, and takes the most paths to be seen: of
+    measured orders, and on a fractional path, the distance to it says whether the limit is right.
+    """
+    gaps = tuple(part for part in estimated.parts if part.is_gap)
+    by_gaps = bool(pairing.measured) or pairing.reads is Reads.PATH
+    return gaps if gaps and by_gaps else estimated.parts
 
 
 def _judged(
@@ -586,10 +606,7 @@ def _judged(
     """Fit order and floor of each part, and judge; it always rests on the times that all depths share."""
     known = pairing.correction is Correction.KNOWN
     floors, judged = [], []
-    # That a scheme of an equation approaches its solution is known, and takes the most paths to be seen: of
-    # measured orders the distance to it says whether the limit is right.
-    gaps = tuple(part for part in estimated.parts if part.is_gap)
-    for part in gaps if pairing.measured and gaps else estimated.parts:
+    for part in _deciding(pairing, estimated):
         floor = part.floor()
         lifted = part.judged
         if floor.probability >= 1 - verdict.DOUBTFUL and known:
@@ -661,6 +678,8 @@ def _report(
     lost = (lost_ones[1:] > 0) | (lost_ones[:-1] > 0)
     slopes, slope_errors = np.where(lost, np.nan, slopes), np.where(lost, np.nan, slope_errors)
     seen = np.isfinite(slopes)
+    # On a fractional path the order is that of the part that falls more slowly, however the sum bends.
+    drifts = bool(seen.any()) and not (pairing.splits and pairing.reads is Reads.PATH)
     measures = pairing.correction is Correction.MEASURED
     reference_error = float(np.exp(moments.log_errors()[-1])) if measures else coupled.reference_error
     is_corrected = pairing.correction_over_layers is not Correction.NONE
@@ -679,8 +698,8 @@ def _report(
         is_bound=pairing.regime.rate_is_bound,
         contradicts=outcome.judgement.code == verdict.DOES_NOT and pairing.own,
         unknown=pairing.regime.not_checked if pairing.own else (),
-        drift=float(np.ptp(slopes[seen][[0, -1]])) if seen.any() else 0.0,
-        drift_error=float(np.hypot(*slope_errors[seen][[0, -1]])) if seen.any() else 0.0,
+        drift=float(np.ptp(slopes[seen][[0, -1]])) if drifts else 0.0,
+        drift_error=float(np.hypot(*slope_errors[seen][[0, -1]])) if drifts else 0.0,
         reference_error=coupled.reference_error,
         rounding=rounding(task),
         swollen=measures and _differ(raw, errors, 1.5),

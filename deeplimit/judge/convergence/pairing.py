@@ -43,6 +43,7 @@ class Correction(StrEnum):
     NONE = "not at all"
 
 
+SCHEME = Regime("scheme", None, 0.5, "pathwise", "the limit's own scheme on each depth's layers.")
 UNKNOWN_GAP = Regime("gap", None, None, "pathwise", "no theorem says how.")
 CLOSE_ORDERS = 0.1
 """Measured orders this close count as one: half the length of an interval at 500 paths and five depths."""
@@ -210,7 +211,8 @@ class Pairing:
     @property
     def known_rate(self) -> float | None:
         """The order, by a theorem, of the distances whose floor is judged; None where none says it."""
-        known = self.regime if not self.splits else self.gap if self.own else UNKNOWN_GAP
+        of_gap = self.own or self.reads is Reads.PATH  # there another size of the noise has the same gap
+        known = self.regime if not self.splits else self.gap if of_gap else UNKNOWN_GAP
         return None if known.rate_is_bound else known.rate
 
     def regime_of(self, orders: tuple[Order | None, ...]) -> Regime:
@@ -263,6 +265,11 @@ class Pairing:
     def gap(self) -> Regime:
         """How the distance of the network and its limit's scheme falls with depth."""
         return NO_GAP if self.is_scheme and not self.measured else self.regime.gap or UNKNOWN_GAP
+
+    @property
+    def scheme(self) -> Regime:
+        """How the errors of the limit's own scheme on each depth's layers expand."""
+        return dataclasses.replace(SCHEME, rate=self.scheme_rate, corrections=self.regime.scheme_corrections)
 
     @property
     def scheme_rate(self) -> float:
