@@ -122,7 +122,8 @@ class Pairing:
         sets, distances = np.split(differences, [kinds * (3 * m - 4)], axis=1)
         orders = measured_orders(sets, depths, resolution, found.exact)
         floor, apart = None, 0.0
-        if (order := orders[-1]) is not None and order.levels == m - 1:
+        order = orders[-1]
+        if order is not None and order.levels == m - 1:
             sizes, near = sets[:, (kinds - 1) * (3 * m - 4) :][:, : m - 1], distances[:, -m:]
             if found.reads is Reads.PATH and found.known_rate is not None:
                 apart = apart_by_paths(near, sizes, order, found.known_rate)
@@ -131,7 +132,8 @@ class Pairing:
             floor = paired_floor(depths, near, sizes, order, exact=found.exact, rate=found.known_rate)
         heavy = any(each is not None and each.medians for each in orders)
         heavy = heavy or (not found.regime.moments and rests_on_few_paths(distances))
-        medians = floor is not None and heavy
+        # Where the coarsest differences are left out, none are held against all distances.
+        medians = heavy and order is not None and (floor is not None or order.levels < m - 1)
         found = dataclasses.replace(found, distances=distances if medians else None)
         if found.regime.rate is None:
             regime = found.regime_of(orders)
