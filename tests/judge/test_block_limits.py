@@ -208,11 +208,78 @@ def test_a_forward_that_does_more_than_add_its_branches_is_refused():
         def forward(self, x):
             h = self.first(x)
             for branch in self.branches:
-                h = torch.tanh(h + branch(h))
+                h = torch.tanh(h) + branch(torch.tanh(h))
             return h
 
     with pytest.raises(ValueError, match="blocks"):
         found(lambda depth: Gated(depth, 0.5), inputs=5)
+
+
+class Bent(nn.Module):
+    """What is usually written by hand: the activation, or a norm, stands in the forward."""
+
+    def __init__(self, depth, kind):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(depth))
+        self.head, self.kind = nn.Linear(WIDTH, 2), kind
+
+    def forward(self, h):
+        for layer in self.layers:
+            if self.kind == "normed":
+                h = h + torch.tanh(layer(h / (1 + h.norm(dim=-1, keepdim=True))))
+            elif self.kind == "in place":
+                h += 0.5 * torch.tanh(layer(h))
+            elif self.kind == "rectified":
+                h = layer(torch.relu(h)) + h
+            else:
+                h = h + 0.5 * torch.tanh(layer(h))
+        return self.head(h)
+
+
+def bent(kind):
+    with seeded(0):
+        return Bent(5, kind)
+
+
+def inputs(count):
+    return torch.randn(count, WIDTH, generator=torch.Generator().manual_seed(count))
+
+
+@pytest.mark.parametrize("kind", ["added", "in place"])
+def test_lines_of_a_forward_between_its_blocks_belong_to_the_layers(kind):
+    x, other = inputs(3), inputs(7)
+    net, given = bent(kind), x.clone()
+    found = read(net, "layers", Batch((x,), {}))
+    assert len(found.blocks) == 4, "what follows the last block is the head's"
+    for block, layer in zip(found.blocks, net.layers, strict=False):
+        torch.testing.assert_close(block(other), other + 0.5 * torch.tanh(layer(other)))
+    assert torch.equal(x, given)
+    assert not any("forward" in vars(layer) or layer._forward_pre_hooks for layer in net.layers)
+
+
+@pytest.mark.parametrize("kind", ["normed", "rectified"])
+def test_where_the_input_of_a_block_is_no_state_its_forward_is_refused(kind):
+    with pytest.raises(ValueError, match="Return blocks"):
+        read(bent(kind), "layers", Batch((inputs(3),), {}))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("power", "limit"), [(0.5, "isotropic SDE"), (1.0, "identity")])
+def test_the_limit_of_a_forward_with_its_activation_between_blocks_is_named(power, limit):
+    class Network(Bent):
+        def forward(self, h):
+            for layer in self.layers:
+                h = h + len(self.layers) ** -power * torch.tanh(layer(h))
+            return h
+
+    def factory(depth):
+        net = Network(depth, "added")
+        for layer in net.layers:
+            nn.init.zeros_(layer.bias)
+            nn.init.normal_(layer.weight, std=WIDTH**-0.5)
+        return net
+
+    assert found(factory).verdict == limit
 
 
 def test_nothing_is_left_changed_and_the_same_seed_gives_the_same_numbers():

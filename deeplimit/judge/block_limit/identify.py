@@ -58,7 +58,8 @@ def identify(
     Args:
         factory: Function of a depth that returns the blocks in order (`nn.Sequential`, `nn.ModuleList`,
             list), or a module with one list of blocks, or of branches that its forward adds, as long as the
-            depth.
+            depth. Lines of its forward between two blocks belong to the layers, x + tanh(block(x)), where the
+            block is given the state itself.
         x: Input of the module: a tensor (n, *shape), a tuple of arguments or a dict of keyword arguments.
             Left out, it is made up from the module's configuration or its first layer.
         depths: At least three increasing depths.

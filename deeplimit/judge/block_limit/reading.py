@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from deeplimit.common.validation import named, noted
 from deeplimit.modules.trace.batches import Batch, run
 
+TRIED = 4
+"""Blocks of a forward, spread over it, at which it is tried whether inputs of blocks are states."""
 LINEAR = 1e-4
 """Relative error up to which a step between states is a multiple of what a branch returned: float32
 arithmetic of one step leaves about 1e-6."""
@@ -116,7 +118,13 @@ def read(model: nn.Module, where: str, batch: Batch) -> Stack:
             f"the {len(blocks)} blocks in {where or 'the list'} of {type(model).__name__} must run once each,"
             f" in order; {len(calls)} calls of them were seen. Return the list of blocks instead."
         )
-    return _stack(calls, type(model).__name__)
+    try:
+        return _stack(calls, type(model).__name__)
+    except ValueError:
+        between = _between(model, blocks, calls, batch)
+        if between is None:
+            raise
+        return between
 
 
 def check_inputs(batch: Batch, x: Any) -> None:
@@ -180,6 +188,98 @@ def _stack(calls: Sequence[_Call], name: str) -> Stack:
         return Stack(steps, tuple(inputs))
     last = inputs[-1] + scales[-1] * calls[-1].output
     return Stack((*steps, partial(_added, calls[-1], scales[-1])), (*inputs, last))
+
+
+class _Reached(BaseException):
+    """Ends a forward where its next block would begin; no `except Exception` of the forward takes it."""
+
+    def __init__(self, state: Tensor) -> None:
+        self.state = state
+
+
+@dataclass(frozen=True)
+class _Between:
+    """What a forward does from the input of one block to that of the next, its own lines between included.
+
+    The forward runs with a copy of the batch. Blocks before `index` return what they did when they were
+    recorded. The state that this one is given becomes another where it lies, so that skips see it, too; it
+    may have other rows.
+    """
+
+    model: nn.Module
+    blocks: Sequence[nn.Module]
+    calls: Sequence[_Call]
+    batch: Batch
+    index: int
+
+    def __call__(self, state: Tensor) -> Tensor:
+        return self.reached(state, self.index + 1)
+
+    def reached(self, state: Tensor, until: int) -> Tensor:
+        """Return the input of block `until`, if the one of this block is `state`."""
+
+        def begin(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            place = self.blocks.index(module)
+            if place in (self.index, until):
+                found = next(value for value in (*args, *kwargs.values()) if _is_state(value))
+                if place == until:
+                    raise _Reached(found.clone())
+                found.set_(state.clone())
+
+        args = tuple(map(_copied, self.batch.args))
+        kwargs = {key: _copied(each) for key, each in self.batch.kwargs.items()}
+        handles = [
+            self.blocks[k].register_forward_pre_hook(begin, with_kwargs=True) for k in (self.index, until)
+        ]
+        before = self.calls[: self.index]
+        for call in before:
+            vars(call.module)["forward"] = partial(_recorded, call.output)
+        try:
+            self.model(*args, **kwargs)
+        except _Reached as found:
+            return found.state
+        finally:
+            for handle in handles:
+                handle.remove()
+            for call in before:
+                del vars(call.module)["forward"]
+        raise ValueError(_unknown(type(self.model).__name__))
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+def _recorded(output: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    return output
+
+
+def _between(
+    model: nn.Module, blocks: Sequence[nn.Module], calls: Sequence[_Call], batch: Batch
+) -> Stack | None:
+    """Return the stack of what lies between the inputs of blocks, the last block left out; None if unknown.
+
+    Tried where a forward bends what blocks return, x + tanh(block(x)). Inputs are states if what follows one
+    is known from it alone: from another state of block k, that of block k + 2 is found in one go and in two.
+    """
+    if len(blocks) < 3 or any("forward" in vars(block) for block in blocks):
+        return None
+    inputs = [call.state for call in calls]
+    if len({tuple(state.shape) for state in inputs}) > 1:
+        return None
+    steps = tuple(_Between(model, blocks, calls, batch, k) for k in range(len(blocks) - 1))
+    try:
+        tried = range(0, len(steps) - 1, max(1, len(steps) // TRIED))
+        for step, after in [(steps[k], steps[k + 1]) for k in tried]:
+            if not torch.allclose(step(inputs[step.index]), after.calls[after.index].state, rtol=LINEAR):
+                return None
+            moved = 0.7 * inputs[step.index].flip(0).repeat(2, *[1] * (inputs[0].ndim - 1)) + 0.1
+            once, twice = step.reached(moved, step.index + 2), after(step(moved))
+            if not torch.allclose(once, twice, rtol=LINEAR, atol=LINEAR * float(once.abs().max())):
+                return None
+    except (RuntimeError, StopIteration, ValueError):  # a state that cannot become another, or is none
+        return None
+    return Stack(steps, tuple(inputs))
 
 
 def _unknown(name: str) -> str:
