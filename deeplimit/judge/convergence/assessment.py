@@ -635,7 +635,8 @@ def _judged(
         verdict.gives_an_order(evidence, each) for evidence, each in judged
     ):
         return Outcome(judgement, estimated, floor)
-    if task.statistic.looks_between_layers:
+    # Between layers a Young limit moves with order H, which is above 2H - 1: the parts have the sum's order.
+    if task.statistic.looks_between_layers and not (pairing.splits and pairing.reads is Reads.PATH):
         fit = fit_rate(layer)
         interval = _over_all_times(layer, fit, pairing.rough, confidence)
         return Outcome(judgement, estimated, floor, fit.rate, interval, float(np.exp(fit.log_constant)))
