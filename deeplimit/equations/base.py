@@ -225,7 +225,7 @@ class Limit(FinalWhereMarked, ABC):
         return None
 
     def is_scheme(self, recursion: object) -> bool:
-        """Return whether a recursion with weights that it reads is its scheme; Euler schemes say so."""
+        """Return whether this recursion is its scheme; of Euler schemes `is_euler` says so."""
         return False
 
     def held_per_step(self, sharing: Sharing) -> int:
