@@ -276,6 +276,7 @@ class Part:
         exact: whether another run would give the same numbers.
         is_gap: whether this is the network's distance to its limit's scheme.
         part_of_square: the deepest square's part of that of the whole error.
+        decides: whether a verdict rests on it.
         paired_floor: its floor, held against consecutive differences of the same paths, where there are such.
         measured: interval of the order where it was measured, and is not a theorem's.
     """
@@ -294,6 +295,7 @@ class Part:
     part_of_square: float = 1.0
     measured: tuple[float, float] | None = None
     paired_floor: Floor | None = None
+    decides: bool = True
 
     @property
     def remainder(self) -> Remainder | None:
@@ -461,7 +463,10 @@ def _two_parts(task: Task, pairing: Pairing, coupled: Coupled) -> tuple[Part, ..
     left, apart = np.exp(scheme.shown.log_errors), np.exp(gap.shown.log_errors[-1])
     is_round_off = left[-1] <= min(ROUND_OFF * scheme.resolution, apart / BESIDE)
     if (left > scheme.resolution).any() and not is_round_off:
-        seen.append(scheme)
+        # That a scheme approaches its own equation is known, and takes the most paths to be seen: of measured
+        # orders, and on a fractional path, the distance to it says whether the limit is right.
+        by_gap = bool(seen) and (bool(pairing.measured) or pairing.reads is Reads.PATH)
+        seen.append(dataclasses.replace(scheme, decides=not by_gap))
     return tuple(seen) or (scheme,)
 
 
@@ -585,19 +590,8 @@ def _measured(task: Task, pairing: Pairing, coupled: Coupled, estimated: Estimat
         # Roots of differences, and ratios of distances to them, rest on no few paths.
         kurtosis=0.0
         if pairing.paired_floor is not None
-        else max(part.judged.kurtosis for part in _deciding(pairing, estimated)),
+        else max(part.judged.kurtosis for part in estimated.parts if part.decides),
     )
-
-
-def _deciding(pairing: Pairing, estimated: Estimated) -> tuple[Part, ...]:
-    """Return the parts that a verdict rests on.
-
-    That a scheme of an equation approaches its solution is known, and takes the most paths to be seen: of
-    measured orders, and on a fractional path, the distance to it says whether the limit is right.
-    """
-    gaps = tuple(part for part in estimated.parts if part.is_gap)
-    by_gaps = bool(pairing.measured) or pairing.reads is Reads.PATH
-    return gaps if gaps and by_gaps else estimated.parts
 
 
 def _judged(
@@ -606,7 +600,7 @@ def _judged(
     """Fit order and floor of each part, and judge; it always rests on the times that all depths share."""
     known = pairing.correction is Correction.KNOWN
     floors, judged = [], []
-    for part in _deciding(pairing, estimated):
+    for part in (part for part in estimated.parts if part.decides):
         floor = part.floor()
         lifted = part.judged
         if floor.probability >= 1 - verdict.DOUBTFUL and known:
