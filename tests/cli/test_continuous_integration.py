@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -237,3 +238,40 @@ def test_the_action_calls_options_that_exist_and_ends_as_the_check_does(tmp_path
     assert {word for word in told if word.startswith("--")} <= options
     assert told[told.index("--tolerance") + 1] == "0.2"
     assert (tmp_path / "output").read_text().startswith("sarif=")
+
+
+WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))
+
+
+def script(given, folder):
+    """Return the action's check of these inputs: a command of bash and its environment."""
+    (step,) = [step for step in STEPS if step.get("id") == "check"]
+    inputs = {name: str(each.get("default", "")) for name, each in ACTION["inputs"].items()} | given
+    named = {key: re.search(r"inputs\.([\w-]+)", value)[1] for key, value in step["env"].items()}
+    environment = {**os.environ, **{key: inputs[name] for key, name in named.items()}}
+    environment |= {"RUNNER_TEMP": str(folder), "GITHUB_OUTPUT": str(folder / "output")}
+    return ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]], environment
+
+
+def test_the_workflow_gives_the_action_inputs_that_it_has():
+    *_, step = WORKFLOW["jobs"]["action"]["steps"]
+    assert step["uses"] == "./"
+    assert set(step["with"]) <= set(ACTION["inputs"])
+    assert step["with"]["factory"].startswith("tests.helpers.reviewed:")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("expected", "code"), [("gpt-2", 0), ("0.9", 1)])
+def test_the_action_checks_a_model_of_a_real_library(tmp_path, expected, code):
+    """What the workflow's job runs, by the command that is installed; twin: an exponent that is wrong."""
+    pytest.importorskip("transformers")
+    *_, step = WORKFLOW["jobs"]["action"]["steps"]
+    bash, environment = script({**step["with"], "expected": expected}, tmp_path)
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    # Beside a torchvision that does not fit torch, transformers cannot be imported.
+    mended = "from tests.helpers.families import mend_torchvision as mend\nmend()\n"
+    (tmp_path / "sitecustomize.py").write_text(mended)
+    environment["PYTHONPATH"] = f"{tmp_path}:{ROOT}"
+    ran = subprocess.run(bash, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == code, ran.stdout + ran.stderr
+    assert bool(the_run(json.loads((tmp_path / "deeplimit.sarif").read_text()))["results"]) == bool(code)
