@@ -50,8 +50,8 @@ OPEN = {
     "timm-eva-post-norm": "layers differ by more than draws of one layer do",
 }
 """Configurations about which the check says "cannot tell" with every seed, and why: 7 of 309, or 2.3 %."""
-BY_CHANCE = {("PixioModel", 1)}
-"""A row and a seed: eight draws of these seeds do not follow one power of the depth."""
+BY_CHANCE = {("PixioModel", 1), ("RwkvModel", 2)}
+"""A row and a seed: eight draws of these seeds follow no one power of the depth, or scatter still."""
 SCATTERED = (
     *("ErnieModel", "LongformerModel", "RobertaModel", "XLMRobertaModel", "RemBertModel", "DistilBertModel"),
     *("FSMTModel", "MarianModel", "PegasusModel", "VitDetModel", "timm-pit", "timm-pvt2", "post-norm"),
