@@ -198,6 +198,16 @@ ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 STEPS = ACTION["runs"]["steps"]
 
 
+def script(given, folder):
+    """Return the action's check of these inputs: a command of bash and its environment."""
+    (step,) = [step for step in STEPS if step.get("id") == "check"]
+    inputs = {name: str(each.get("default", "")) for name, each in ACTION["inputs"].items()} | given
+    named = {key: re.search(r"inputs\.([\w-]+)", value)[1] for key, value in step["env"].items()}
+    environment = {**os.environ, **{key: inputs[name] for key, name in named.items()}}
+    environment |= {"RUNNER_TEMP": str(folder), "GITHUB_OUTPUT": str(folder / "output")}
+    return ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]], environment
+
+
 def test_the_action_reads_every_input_and_no_expression_stands_in_a_script():
     assert ACTION["runs"]["using"] == "composite"
     text = yaml.safe_dump(STEPS)
@@ -210,7 +220,6 @@ def test_the_action_reads_every_input_and_no_expression_stands_in_a_script():
 
 @pytest.mark.parametrize("code", [0, 1, 3])
 def test_the_action_calls_options_that_exist_and_ends_as_the_check_does(tmp_path, code):
-    (step,) = [step for step in STEPS if step.get("id") == "check"]
     hostile = "models:make; touch broken-out $(touch broken-out)"
     given = {
         "factory": hostile,
@@ -224,11 +233,8 @@ def test_the_action_calls_options_that_exist_and_ends_as_the_check_does(tmp_path
         f'touch "$2"; exit {code}\n'
     )
     stub.chmod(0o755)
-    named = {key: re.search(r"inputs\.([\w-]+)", value)[1] for key, value in step["env"].items()}
-    environment = {key: given[name] for key, name in named.items()}
-    environment |= {"PATH": f"{tmp_path}:{os.environ['PATH']}", "RUNNER_TEMP": str(tmp_path)}
-    environment |= {"GITHUB_OUTPUT": str(tmp_path / "output")}
-    bash = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    bash, environment = script(given, tmp_path)
+    environment["PATH"] = f"{tmp_path}:{os.environ['PATH']}"
     ran = subprocess.run(bash, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == code, ran.stderr
     told = (tmp_path / "told").read_text().splitlines()
@@ -241,16 +247,6 @@ def test_the_action_calls_options_that_exist_and_ends_as_the_check_does(tmp_path
 
 
 WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))
-
-
-def script(given, folder):
-    """Return the action's check of these inputs: a command of bash and its environment."""
-    (step,) = [step for step in STEPS if step.get("id") == "check"]
-    inputs = {name: str(each.get("default", "")) for name, each in ACTION["inputs"].items()} | given
-    named = {key: re.search(r"inputs\.([\w-]+)", value)[1] for key, value in step["env"].items()}
-    environment = {**os.environ, **{key: inputs[name] for key, name in named.items()}}
-    environment |= {"RUNNER_TEMP": str(folder), "GITHUB_OUTPUT": str(folder / "output")}
-    return ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]], environment
 
 
 def test_the_workflow_gives_the_action_inputs_that_it_has():

@@ -21,7 +21,7 @@ Without garbage and the heap's free pages, which are given back first, the least
 stays within 0.02 MiB, and with them within 16. The control below keeps 1 MiB per call.
 """
 EVERY_SO_MANY = 4
-"""Calls of which one is followed by a look at memory: collecting garbage takes as long as many a call."""
+"""Memory is measured after every fourth call: garbage collection takes as long as a short call."""
 BATCH = torch.ones(2, 5, 8)
 WIDE = torch.randn(12, 8, 8, generator=torch.Generator().manual_seed(0)) / 8
 DEEPER = {depth: {"A": WIDE[:depth] / depth} for depth in (6, 9, 12)}

@@ -9,6 +9,7 @@ import torch
 from listed_rules import undecided_rules
 
 import deeplimit as dl
+from deeplimit import zoo
 from deeplimit.judge.convergence import comparison, verdict
 from deeplimit.judge.convergence.comparison import ASKS
 from deeplimit.statistics import adaptive_sampling
@@ -166,3 +167,25 @@ def test_only_given_inputs_of_a_network_without_noise_repeat(network, given, dis
     inputs = torch.eye(2) if given else None
     dl.compare(network, x=inputs, depths=[4, 8, 16], paths=64)
     assert [study.distinct for study in studies] == [distinct]
+
+
+LOST = dl.inner(8, "scaled_gelu", noise=dl.Ito(A=1 / 8))
+"""Its solution explodes: with seed 58, 35 of 512 paths are lost at every depth, and the coarsest differences
+follow no power law."""
+
+
+def test_medians_are_taken_of_lost_paths_whatever_the_coarsest_depths_do():
+    report = dl.compare(LOST, seed=58, depths=[16, 32, 64, 128, 256], paths=512)
+    assert (report.average, report.diverged.tolist()) == ("median", [35] * 5)
+    assert report.rule in ASKS
+    assert report.rule != "some_paths_diverge"
+
+
+@pytest.mark.parametrize("right", [pytest.param(True, marks=pytest.mark.nightly), False])
+def test_lost_paths_are_judged_by_medians_where_coarse_depths_follow_no_law(right):
+    limit = (
+        LOST.limit() if right else zoo.with_other_quadratic(LOST.limit(), lambda rate, h: torch.zeros_like(h))
+    )
+    report = dl.compare(LOST, limit, seed=58)
+    assert report.average == "median"
+    assert report.verdict == ("converges" if right else "does not converge")

@@ -213,7 +213,8 @@ class Pairing:
     @property
     def known_rate(self) -> float | None:
         """The order, by a theorem, of the distances whose floor is judged; None where none says it."""
-        of_gap = self.own or self.reads is Reads.PATH  # there another size of the noise has the same gap
+        # On one fractional path the network's own mean rules the gap, whichever equation its scheme solves.
+        of_gap = self.own or self.reads is Reads.PATH
         known = self.regime if not self.splits else self.gap if of_gap else UNKNOWN_GAP
         return None if known.rate_is_bound else known.rate
 
