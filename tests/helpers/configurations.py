@@ -46,7 +46,6 @@ class Configuration:
 
     near: relative distance up to which ratios are equal; where two branches are added one after the other
         to what a single norm saw, the second one's stream passes through no module.
-    pending: why the check does not yet pass, where it should.
     opening: blocks with projected shortcuts, which open a stage: they count, and have no ratio.
     """
 
@@ -58,7 +57,6 @@ class Configuration:
     depths: tuple[int, ...] = (2, 4, 8)
     near: float = 2e-3
     opening: int = 0
-    pending: str = ""
 
     @property
     def kinds(self) -> list[Kind]:

@@ -33,7 +33,7 @@ def scaled(row: Configuration) -> Configuration:
 
     layout = {stem: " ".join(f"{word}^0.5" for word in text.split()) for stem, text in row.layout.items()}
     return dataclasses.replace(
-        row, name=f"{row.name}-gpt-2", factory=factory, layout=layout, expected="gpt-2", pending=""
+        row, name=f"{row.name}-gpt-2", factory=factory, layout=layout, expected="gpt-2"
     )
 
 

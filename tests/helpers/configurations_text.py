@@ -75,7 +75,6 @@ def row(
     name: str = "",
     config: str = "",
     near: float = 2e-3,
-    pending: str = "",
     **options: Any,
 ) -> Configuration:
     """One model class; its configuration's class has the same name but for what the model is for."""
@@ -83,7 +82,7 @@ def row(
         if not config and model.endswith(end):
             config = f"{model.removesuffix(end)}Config"
     factory = functools.partial(build, model=model, config=config, options=options)
-    return Configuration(name or model, factory, batch, layout, expected, near=near, pending=pending)
+    return Configuration(name or model, factory, batch, layout, expected, near=near)
 
 
 def rows(layout: Layout, end: str, names: str, **more: Any) -> Iterator[Configuration]:
@@ -91,7 +90,6 @@ def rows(layout: Layout, end: str, names: str, **more: Any) -> Iterator[Configur
     return (row(name + end, layout, **more) for name in names.split())
 
 
-SHARED_BIAS = "scores of layer 1 and the position bias that all layers share are taken for a stream, x + f(x)"
 LAYER = "model.layers.*"
 LLAMA = {LAYER: "self_attn<input_layernorm mlp<post_attention_layernorm"}
 PARALLEL = {LAYER: "self_attn<input_layernorm mlp<input_layernorm"}
@@ -196,7 +194,6 @@ TEXT = [
             "cpmant.encoder.layers.*": "self_att.self_attention<self_att.layernorm_before_attention"
             " ffn.ffn<ffn.layernorm_before_ffn"
         },
-        pending=SHARED_BIAS,
     ),
     *rows({"model.decoder.layers.*": BART}, "ForCausalLM", "Bart BlenderbotSmall Marian Mvp PLBart TrOCR"),
     *rows(
@@ -224,7 +221,7 @@ TEXT = [
     *rows({"": "attentions.*<attentions.* ffns.*<ffns.*"}, "Model", "XLM Flaubert"),
     row("RwkvModel", {"blocks.*": "attention<ln1 feed_forward<ln2"}),
     *rows(t5(), "Model", "MT5 UMT5", batch=seq2seq),
-    row("LongT5Model", t5("LocalSelfAttention"), seq2seq, pending=SHARED_BIAS),
+    row("LongT5Model", t5("LocalSelfAttention"), seq2seq),
     row("SwitchTransformersModel", t5(mlp="mlp"), seq2seq),
     *rows(CROSSED, "Model", "Bart FSMT Marian", batch=seq2seq),
     *rows(PRE_CROSSED, "Model", "Pegasus M2M100 MBart", batch=seq2seq),

@@ -1,5 +1,7 @@
 """What the autograd graph is read for: skips through sums without weights, scales, streams that merge."""
 
+import copy
+
 import pytest
 import torch
 from residual_stacks import WIDTH, Stack, made, states
@@ -40,36 +42,54 @@ def test_a_stream_made_of_two_goes_on_with_the_later_one():
     assert [branch.stream for branch in found] == [0, 0, 1, 1, 1, 1]
 
 
-def test_what_is_computed_in_front_of_all_layers_gives_no_name_to_the_first():
-    """As the bias of positions in MPNet, which the first of its users comes after."""
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.query, self.back = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
 
-    class Attention(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.query, self.back = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+    def forward(self, x, bias):
+        q = self.query(x)
+        return self.back((q @ q.mT + bias).softmax(-1) @ q)
 
-        def forward(self, x, bias):
-            q = self.query(x)
-            return self.back((q @ q.mT + bias).softmax(-1) @ q)
 
-    class Encoder(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embedding, self.positions = nn.Embedding(20, WIDTH), nn.Embedding(6, 6)
-            self.layer = nn.ModuleList(
-                nn.ModuleDict({"attention": Attention(), "feed": nn.Linear(WIDTH, WIDTH)}) for _ in range(3)
+class Encoder(nn.Module):
+    """Attention with a bias that all layers share: of positions, of tokens, or a stream that goes on."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+        self.embedding, self.positions = nn.Embedding(20, WIDTH), nn.Embedding(20, 6)
+        parts = {"feed": nn.Linear(WIDTH, WIDTH)} | (
+            {"pair": nn.Linear(WIDTH, 6)} if kind == "stream" else {}
+        )
+        self.layer = nn.ModuleList(
+            nn.ModuleDict(
+                {"attention": Attention()} | {name: copy.deepcopy(part) for name, part in parts.items()}
             )
+            for _ in range(3)
+        )
 
-        def forward(self, tokens):
-            x = self.embedding(tokens)
-            bias = self.positions(torch.arange(6)) + 0 * x.mean()
-            for layer in self.layer:
-                x = x + layer["attention"](x, bias)
-                x = x + layer["feed"](torch.tanh(x))
-            return x
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        bias = (
+            self.positions(torch.arange(6)) + 0 * x.mean()
+            if self.kind == "positions"
+            else self.positions(tokens)
+        )
+        for layer in self.layer:
+            x = x + layer["attention"](x, bias)
+            x = x + layer["feed"](torch.tanh(x))
+            if self.kind == "stream":
+                bias = bias + layer["pair"](x)
+        return x, bias
 
-    found = dl.find_branches(made(Encoder), torch.arange(12).view(2, 6))
+
+@pytest.mark.parametrize("kind", ["positions", "tokens", "stream"])
+def test_a_bias_that_all_layers_add_to_their_scores_is_a_stream_only_where_it_goes_on(kind):
+    """The biases of MPNet, CPM-Ant and LongT5; an Evoformer's, which every layer changes, is a stream."""
+    found = dl.find_branches(made(Encoder, kind), torch.arange(12).view(2, 6))
+    parts = ("attention", "feed", "pair") if kind == "stream" else ("attention", "feed")
     assert [branch.name for branch in found] == [
-        f"layer.{index}.{name}" for index in range(3) for name in ("attention", "feed")
+        f"layer.{index}.{part}" for index in range(3) for part in parts
     ]
-    assert {branch.kind for branch in found} == {"layer.*.attention", "layer.*.feed"}
+    assert {branch.kind for branch in found} == {f"layer.*.{part}" for part in parts}

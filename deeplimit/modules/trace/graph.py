@@ -184,14 +184,18 @@ class Graph:
         if crossed:
             made = _made_from(root.node, nodes)
             # Two parts of one tensor that was cut have the same node and are different streams.
-            crossed = {
-                place.node
+            places = {
+                place
                 for place, skip in sums.items()
                 if place.node in crossed
                 and skip != root
                 and skip.node not in made
                 and self._weighs_between(place, root)
             }
+            for place, skip in sums.items():  # and what goes on from there, in order of execution
+                if place.node in crossed and any(above in places for above in self.climb((skip,))):
+                    places.add(place)
+            crossed = {place.node for place in places}
             enter = partial(_none_of, crossed | {root.node})
             nearer = self.reach(sources, age_of(root), enter=enter)[1] - crossed if crossed else set()
             if any(_is_weight(self, node) for node in nearer):
@@ -249,14 +253,22 @@ def _centred(place: Edge) -> Edge | None:
 def find_joins(trace: Trace) -> tuple[Join, ...]:
     """Return a forward's residual joins in order of execution, without those inside another's branch."""
     graph = Graph(trace)
+    joins = _joins(graph, trace.additions)
+    shared = {join.addition.ordinal for join in joins if _is_shared(graph, join, joins)}
+    if shared:
+        joins = _joins(graph, [addition for addition in trace.additions if addition.ordinal not in shared])
+    return _outermost(graph, joins)
+
+
+def _joins(graph: Graph, additions: Sequence[Addition]) -> list[Join]:
     through: dict[Edge, Edge] = {}
     joins: list[Join] = []
-    for addition in trace.additions:
+    for addition in additions:
         join = _join(graph, addition, through)
         if join is not None:
             joins.append(join)
             through[addition.place] = join.addition.sides[join.skip].sources[0]
-    return _outermost(graph, joins)
+    return joins
 
 
 def _join(graph: Graph, addition: Addition, through: dict[Edge, Edge]) -> Join | None:
@@ -344,6 +356,22 @@ def _is_buffer(graph: Graph, join: Join, joins: Sequence[Join]) -> bool:
         and join.root in graph.climb(other.addition.sides[other.branch].sources)
         for other in joins
     )
+
+
+def _is_shared(graph: Graph, join: Join, joins: Sequence[Join]) -> bool:
+    """Whether a sum adds what other layers add, too, as a position bias to scores, and so is of no stream.
+
+    One of their branches reads it, and it reads what it adds to through other streams alone. No sum continues
+    it, and if it continues one, so does another.
+    """
+    others = [other for other in joins if other is not join]
+    if any(join.root in edges(node) for node in join.region) or not any(
+        join.addition.place in edges(node) for other in others for node in other.region
+    ):
+        return False
+    before = stream_of(graph, join, others)
+    beside = () if before is None else [other for other in others if stream_of(graph, other, [before])]
+    return (before is None or bool(beside)) and not any(stream_of(graph, other, [join]) for other in others)
 
 
 def stream_of(graph: Graph, join: Join, earlier: list[Join]) -> Join | None:
