@@ -28,6 +28,17 @@ class Stack(torch.nn.Module):
         return x
 
 
+class Residual(torch.nn.Linear):
+    """One layer as a module, h + W tanh(h) + b."""
+
+    def forward(self, h):
+        return h + super().forward(torch.tanh(h))
+
+
+def residual(depth):
+    return torch.nn.Sequential(*(Residual(WIDTH, WIDTH) for _ in range(depth)))
+
+
 def adam(model, depth):
     return torch.optim.Adam(model.parameters(), lr=1e-3)
 
@@ -438,6 +449,13 @@ MODULES = [
     ),
     filled("study_power", dl.study_power, depths=(6, 7), seeds=2),
     filled("fitted_limit", dl.fitted_limit, weights=stacks),
+    filled(
+        "fitted_limit of modules",
+        dl.fitted_limit,
+        weights=lambda: {depth: residual(depth) for depth in (2, 4, 6)},
+        batch=rows,
+        null=fixed(residual),
+    ),
     *(
         filled(
             f"init.{name}",
@@ -478,7 +496,14 @@ FILES = [
 TAKES_ANYTHING = {"Independent": ("limit",), "validate": ("only",)}
 RUNS_OWN_CODE = ("module_network", "phase_diagram", "check_depth", "check_training", "probe")
 RUNS_OWN_CODE += ("branch_scalars", "find_branches", "depth_controls", "init.residual_", "study", "diagnose")
-RUNS_OWN_CODE += ("train", "identify", "recommend", "check_solver", "work_precision")
+RUNS_OWN_CODE += (
+    "fitted_limit of modules",
+    "train",
+    "identify",
+    "recommend",
+    "check_solver",
+    "work_precision",
+)
 SUBJECTS = [
     dataclasses.replace(
         each,

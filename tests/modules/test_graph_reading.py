@@ -85,7 +85,7 @@ class Encoder(nn.Module):
 
 
 @pytest.mark.parametrize("kind", ["positions", "tokens", "stream"])
-def test_a_bias_that_all_layers_add_to_their_scores_is_a_stream_only_where_it_goes_on(kind):
+def test_a_bias_that_all_layers_add_to_scores_is_a_stream_only_where_it_goes_on(kind):
     """The biases of MPNet, CPM-Ant and LongT5; an Evoformer's, which every layer changes, is a stream."""
     found = dl.find_branches(made(Encoder, kind), torch.arange(12).view(2, 6))
     parts = ("attention", "feed", "pair") if kind == "stream" else ("attention", "feed")

@@ -1,9 +1,12 @@
 """Trained networks against the limit of the deepest: known orders, and wrong limits that must be caught."""
 
 import dataclasses
+import math
 
 import pytest
 import torch
+from residual_stacks import made
+from torch import nn
 
 from deeplimit.driving import Trend
 from deeplimit.trained.diagnosis.fitted_limit import Interpolated, fitted_limit
@@ -113,3 +116,163 @@ def test_what_has_no_such_limit_is_refused(change, error, said):
     given = {"weights": weights_of(0.5, 0.5), "activation": "tanh", **change}
     with pytest.raises(error, match=said):
         fitted_limit(given.pop("weights"), given.pop("activation"), **given)
+
+
+class Layer(nn.Module):
+    """h + V tanh(W h)/L, hidden units in any order."""
+
+    def __init__(self, inner, outer, depth, order):
+        super().__init__()
+        self.inner, self.outer = nn.Parameter(inner[order]), nn.Parameter(outer[:, order])
+        self.scale = 1 / depth
+
+    def forward(self, h):
+        return h + self.scale * torch.tanh(h @ self.inner.mT) @ self.outer.mT
+
+
+class Model(nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.entry, self.layers, self.head = nn.Linear(3, 4), nn.ModuleList(layers), nn.Linear(4, 2)
+
+    def forward(self, x):
+        h = self.entry(x)
+        for layer in self.layers:
+            h = layer(h)
+        return self.head(h)
+
+
+def models(depths, *, turned=0.0, factor=1.0):
+    """Return models with functions of depth that are smooth; `turned` gives every depth others."""
+    draws = torch.Generator().manual_seed(0)
+    first, second, third, fourth = (torch.randn(6, 4, generator=draws) for _ in range(4))
+    found = {}
+    for depth in depths:
+        times = [(k + 0.5) / depth for k in range(depth)]
+        inner = [first * math.cos(2 * t + turned * depth) + second * math.sin(3 * t) for t in times]
+        outer = [0.4 * factor * (third * math.sin(2 * t) + fourth * t).mT for t in times]
+        orders = [torch.randperm(6, generator=draws) for _ in times]
+        layers = [Layer(w, v, depth, order) for w, v, order in zip(inner, outer, orders, strict=True)]
+        found[depth] = made(Model, layers)
+    return found
+
+
+def kernel(k, depth):
+    built = made(nn.Conv2d, 2, 2, 3, padding=1)
+    draws = torch.Generator().manual_seed(0)
+    for parameter in built.parameters():
+        ends = torch.randn(2, *parameter.shape, generator=draws)
+        parameter.data = (ends[0] * math.cos(2 * k / depth) + ends[1] * math.sin(2 * k / depth)) / 2
+    return built
+
+
+class Convolution(nn.Module):
+    def __init__(self, k, depth):
+        super().__init__()
+        self.kernel, self.scale = kernel(k, depth), 1 / depth
+
+    def forward(self, h):
+        return h + self.scale * torch.tanh(self.kernel(h))
+
+
+MODULE_DEPTHS = (8, 16, 32, 64, 128, 256)
+
+
+@pytest.fixture(scope="module")
+def batch():
+    return torch.randn(5, 3, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_layers_of_modules_are_functions_whatever_the_order_of_hidden_units(batch):
+    fitted = fitted_limit(models(MODULE_DEPTHS), batch=batch)
+    report = fitted.compare()
+    assert (fitted.depths, fitted.limit.offset) == (MODULE_DEPTHS[:-1], 0.5)
+    assert report.verdict == "converges"
+    assert report.rate_interval[0] < 1.0 < report.rate_interval[1]
+    entry = models((8,))[8].entry
+    assert torch.allclose(fitted.states.float(), entry(batch), atol=1e-6)
+    assert fitted.compare(fitted.states[:2], paths=32).verdict == "converges"
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_modules_whose_functions_differ_between_depths_have_no_limit(batch):
+    assert fitted_limit(models(MODULE_DEPTHS, turned=1.0), batch=batch).compare().verdict != "converges"
+    fitted = fitted_limit(models(MODULE_DEPTHS), batch=batch)
+    wrong = fitted_limit(models(MODULE_DEPTHS[-3:], factor=0.8), batch=batch).limit
+    assert dataclasses.replace(fitted, limit=wrong).compare().verdict == "does not converge"
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_convolutions_and_whole_networks_of_blocks_have_a_limit():
+    stacks = {L: nn.Sequential(*(Convolution(k, L) for k in range(L))) for L in MODULE_DEPTHS[:-1]}
+    images = torch.randn(4, 2, 5, 5, generator=torch.Generator().manual_seed(1))
+    report = fitted_limit(stacks, batch=images).compare()
+    assert report.verdict == "converges"
+    assert report.rate_interval[0] < 1.0 < report.rate_interval[1]
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_the_untrained_control_is_built_by_its_factory(batch):
+    seen = []
+
+    def factory(depth):
+        seen.append(depth)
+        return models((depth,), turned=1.0)[depth]
+
+    fitted = fitted_limit(models((8, 16, 32, 64)), batch=batch, null=factory)
+    assert seen == [8, 16, 32, 64]
+    assert fitted.null.null is None
+    assert fitted.null.compare().verdict != "converges"
+
+
+class Single(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.held, self.gain = torch.eye(3), nn.Parameter(torch.ones(()))
+
+    def forward(self, h):
+        return h + self.gain * (h @ self.held)
+
+
+class Mixing(nn.Module):
+    def forward(self, h):
+        return h + 0.1 * (h - h.mean(0))
+
+
+MIXING, SINGLE = (
+    {L: nn.Sequential(*(kind() for _ in range(L))) for L in (4, 8, 16)} for kind in (Mixing, Single)
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        ({"weights": {4: SINGLE[4], 8: {"A": torch.ones(8, 3, 3)}}}, TypeError, "beside modules"),
+        ({"weights": models((8, 16))}, ValueError, "at least three"),
+        ({"weights": {L + 1: MIXING[L] for L in MIXING}}, ValueError, "4 blocks"),
+        ({"weights": dict.fromkeys((4, 8, 16), Single())}, ValueError, "longer"),
+        ({"weights": MIXING, "batch": torch.arange(15.0).reshape(5, 3)}, ValueError, "one by one"),
+        ({"weights": SINGLE}, ValueError, "buffers"),
+        ({"weights": weights_of(0.5, 0.5), "batch": torch.ones(5, 3)}, ValueError, "batch"),
+        ({"weights": weights_of(0.5, 0.5), "null": Model}, ValueError, "null"),
+        ({"null": 3}, TypeError, "null"),
+    ],
+    ids=[
+        "both kinds",
+        "two depths",
+        "other depths",
+        "no list",
+        "mixing",
+        "float32",
+        "batch",
+        "null of stacks",
+        "null",
+    ],
+)
+def test_modules_without_such_a_limit_are_refused(change, error, said, batch):
+    given = {"weights": models((8, 16, 32)), "batch": batch, **change}
+    if "null" in change:
+        given["batch"] = None
+    with pytest.raises(error, match=said):
+        fitted_limit(**given)

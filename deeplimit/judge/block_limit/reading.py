@@ -74,15 +74,18 @@ def lists_of(model: nn.Module) -> dict[str, list[nn.Module]]:
     }
 
 
-def growing_list(models: Sequence[nn.Module]) -> str:
-    """Return the name of the outermost list of modules that is longer in every deeper model."""
+def growing_list(models: Sequence[nn.Module], given: str = "factory must return") -> str:
+    """Return the name of the outermost list of modules that is longer in every deeper model.
+
+    `given` says in an error how models were.
+    """
     lists = [{name: len(blocks) for name, blocks in lists_of(model).items()} for model in models]
     names = [name for name in lists[0] if all(name in found for found in lists)]
     growing = [name for name in names if all(before[name] < after[name] for before, after in pairwise(lists))]
     if not growing:
         raise ValueError(
-            "factory must return blocks in a list that is longer the deeper the network;"
-            f" {type(models[0]).__name__} has no nn.Sequential or nn.ModuleList of that kind. Return the"
+            f"{given} blocks in a list that is longer the deeper the network;"
+            f" {type(models[0]).__name__} has no nn.Sequential or nn.ModuleList of that kind. Take the"
             " list of its blocks instead, [block] * depth where one block runs in every layer, or use"
             " check_depth, which follows the forward."
         )
@@ -90,10 +93,13 @@ def growing_list(models: Sequence[nn.Module]) -> str:
 
 
 @torch.no_grad()
-def read(model: nn.Module, where: str, batch: Batch) -> Stack:
-    """Run one forward, in evaluation mode, and return the blocks of the list of this name with its states."""
+def read(model: nn.Module, where: str, batch: Batch, name: str = "x") -> Stack:
+    """Run one forward, in evaluation mode, and return the blocks of the list of this name with its states.
+
+    `name` is what the batch is called where the user gives it.
+    """
     if where == "" and not batch.kwargs and len(batch.args) == 1 and isinstance(model, nn.Sequential):
-        return _in_a_row(model, batch.args[0])
+        return _in_a_row(model, batch.args[0], name)
     blocks = lists_of(model)[where]
     calls: list[_Call] = []
 
@@ -127,24 +133,28 @@ def read(model: nn.Module, where: str, batch: Batch) -> Stack:
         return between
 
 
-def check_inputs(batch: Batch, x: Any) -> None:
-    """Raise TypeError or ValueError unless `x` holds tensors of numbers that are finite."""
+def check_inputs(batch: Batch, x: Any, name: str = "x") -> None:
+    """Raise TypeError or ValueError unless `x`, of this name, holds tensors of numbers that are finite."""
     tensors = [each for each in (*batch.args, *batch.kwargs.values()) if isinstance(each, Tensor)]
-    if not tensors or not all(isinstance(name, str) for name in batch.kwargs):
-        raise TypeError(f"x must be a tensor, or tensors in a tuple or by name, got {named(x)}.")
+    if not tensors or not all(isinstance(key, str) for key in batch.kwargs):
+        raise TypeError(f"{name} must be a tensor, or tensors in a tuple or by name, got {named(x)}.")
     for each in tensors:
         if each.layout is not torch.strided or each.is_nested:
-            raise TypeError(f"x must hold ordinary tensors, got one of layout {each.layout}.")
+            raise TypeError(f"{name} must hold ordinary tensors, got one of layout {each.layout}.")
         if each.ndim == 0 or each.numel() == 0:
-            raise ValueError(f"x must hold inputs in the first dimension, got shape {tuple(each.shape)}.")
+            raise ValueError(
+                f"{name} must hold inputs in the first dimension, got shape {tuple(each.shape)}."
+            )
         if not bool(torch.isfinite(each).all()):
-            raise ValueError("x must be finite, got a tensor that is not.")
+            raise ValueError(f"{name} must be finite, got a tensor that is not.")
 
 
-def _in_a_row(model: nn.Sequential, x: Any) -> Stack:
+def _in_a_row(model: nn.Sequential, x: Any, name: str) -> Stack:
     """Return the stack of a module that is the list of its blocks itself."""
     if not isinstance(x, Tensor) or not x.is_floating_point():
-        raise TypeError(f"x must be a tensor of floating-point states for a list of blocks, got {named(x)}.")
+        raise TypeError(
+            f"{name} must be a tensor of floating-point states for a list of blocks, got {named(x)}."
+        )
     blocks = tuple(model)
     states = [x.detach()]
     for block in blocks:
