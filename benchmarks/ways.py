@@ -19,6 +19,9 @@ NUMBERS = 2**19
 """Paths times the square of the width above which whole matrices take many seconds."""
 WIDE_WORK = 2**18
 """Paths times the width above which nothing is run: every way takes minutes on a slow core."""
+MOST_REPEATS, ENOUGH = 12, 0.3
+"""Calls of a hundredth of a second are repeated up to so often, or for so many seconds: of three such calls
+the least still varies by a third."""
 MOST, NARROW = 1.25, 8
 """How many times the best that `auto` may take, and the width below which it always draws matrices.
 
@@ -55,12 +58,14 @@ def ways(*, quick: bool, repeats: int) -> Workload:
                 call = partial(dl.compare, network, depths=DEPTHS, paths=paths, workers=1)
                 call()  # loads
                 auto, report = processor_seconds(call, repeats)
+                more = max(repeats, min(MOST_REPEATS, int(ENOUGH / auto)))
+                auto = min(auto, processor_seconds(call, more)[0])
                 others = [auto]
                 if paths * width**2 <= NUMBERS and not report.coupling.startswith("pathwise"):
-                    others.append(processor_seconds(partial(call, coupling="pathwise"), repeats)[0])
+                    others.append(processor_seconds(partial(call, coupling="pathwise"), more)[0])
                 if compiled:
                     with compiled_kernel_at_every_size():
-                        others.append(processor_seconds(partial(call, coupling="projected"), repeats)[0])
+                        others.append(processor_seconds(partial(call, coupling="projected"), more)[0])
                 found[auto / min(others)] = (auto, name, report.coupling.split(":")[0])
                 if (fewer := least.get((width, name))) is not None:
                     slower = max(slower, fewer / auto)

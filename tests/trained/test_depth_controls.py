@@ -144,3 +144,120 @@ def test_an_evaluation_that_is_no_number_is_refused():
     for value, kind in (("good", TypeError), (float("nan"), ValueError), (torch.ones(2), TypeError)):
         with pytest.raises(kind, match="evaluate"):
             depth_controls({"A": NOISE}, lambda stacks, value=value: value)
+
+
+class Block(nn.Module):
+    """F(h) = V tanh(W h)/L, hidden units in any order; it returns F(h), h + F(h), or that in a tuple."""
+
+    def __init__(self, inner, outer, depth, kind):
+        super().__init__()
+        self.inner, self.outer, self.depth, self.kind = nn.Parameter(inner), nn.Parameter(outer), depth, kind
+
+    def forward(self, h):
+        added = torch.tanh(h @ self.inner.mT) @ self.outer.mT / self.depth
+        return {"branch": added, "state": h + added, "tuple": (h + added, added)}[self.kind]
+
+
+class Network(nn.Module):
+    def __init__(self, blocks):
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+
+    def forward(self, h):
+        for block in self.blocks:
+            returned = block(h)
+            h = {"branch": lambda: h + returned, "state": lambda: returned, "tuple": lambda: returned[0]}[  # noqa: B023
+                self.blocks[0].kind if hasattr(self.blocks[0], "kind") else self.blocks[0].own.kind
+            ]()
+        return h
+
+
+def network_of(kind, *, trend=1.0, noise=0.0, depth=16):
+    """Return a network whose functions are smooth in depth, or have independent parts of size `noise`."""
+    draws = torch.Generator().manual_seed(0)
+    first, second, third, fourth = (torch.randn(6, 4, generator=draws) for _ in range(4))
+    blocks = []
+    for k in range(depth):
+        t, order = (k + 0.5) / depth, torch.randperm(6, generator=draws)
+        inner = first * torch.tensor(2 * t).cos() + second * torch.tensor(3 * t).sin()
+        outer = 0.8 * trend * (third * torch.tensor(2 * t).sin() + fourth * t).mT
+        outer = outer + noise * torch.randn(4, 6, generator=draws)
+        blocks.append(Block(inner[order], outer[:, order], depth, kind))
+    return Network(blocks)
+
+
+STATES = torch.randn(32, 4, generator=torch.Generator().manual_seed(3))
+
+
+def loss_beside(model):
+    """Return a loss that is .05 of what all layers change, for the network as it is."""
+    target = model(STATES).detach()
+    least = 0.05 * float((target - STATES).square().mean())
+    return lambda network: float((network(STATES).detach() - target).square().mean()) + least
+
+
+@pytest.mark.parametrize("kind", ["branch", "state", "tuple"])
+@pytest.mark.usefixtures("one_thread")
+def test_blocks_are_replaced_as_functions_whatever_the_order_of_hidden_units(kind):
+    model = network_of(kind)
+    report = depth_controls(model, loss_beside(model), batch=STATES, draws=4)
+    assert report.reading == "trend alone"
+    assert report.noise_share["blocks.*"] < 0.01
+    assert report.reservations == ()
+    by_weights = depth_controls(model, loss_beside(model), draws=4)
+    assert by_weights.reading == ""
+    assert by_weights.reservations
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_functions_with_independent_parts_need_their_noise():
+    model = network_of("state", noise=3.0)
+    report = depth_controls(model, loss_beside(model), batch=STATES, draws=4)
+    assert report.reading != "trend alone"
+    assert report.noise_share["blocks.*"] > 0.1
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_combinations_of_functions_are_those_of_the_blocks():
+    model = network_of("state", noise=1.0)
+    seen = []
+
+    def evaluate(network):
+        seen.append(network)
+        return 1.0
+
+    depth_controls(model, evaluate, batch=STATES, draws=1, layers="blocks.{}")
+    assert torch.equal(seen[0](STATES), model(STATES))
+    assert torch.equal(seen[1](STATES), STATES)  # branches off
+    added = torch.stack([block(STATES) - STATES for block in model.blocks]).detach()
+    for network in seen[2:]:
+        for replaced in network.blocks:
+            shares = torch.zeros(16)
+            for block, share in zip(replaced.blocks, replaced.shares, strict=True):
+                shares[next(k for k, each in enumerate(network.blocks) if each.own is block)] = share
+            expected = STATES + torch.einsum("l,lnd->nd", shares, added)
+            assert torch.allclose(replaced(STATES), expected, atol=1e-5)
+
+
+class Bent(Network):
+    def forward(self, h):
+        for block in self.blocks:
+            h = h + torch.tanh(block(h))
+        return h
+
+
+@pytest.mark.parametrize(
+    ("weights", "options", "said"),
+    [
+        ({"A": NOISE}, {"batch": STATES}, "batch"),
+        (Bent(network_of("branch").blocks), {"batch": STATES}, "bends"),
+        (nn.Linear(4, 4), {"batch": STATES}, "list"),
+        (network_of("state"), {"batch": STATES, "layers": "layers.{}"}, "layers"),
+        (network_of("state"), {"batch": STATES, "halve": True}, "halve"),
+        (Network([network_of("state").blocks[0]] * 5), {"batch": STATES}, "batch"),
+    ],
+    ids=["stacks", "bent", "no list", "another list", "halve", "one block"],
+)
+def test_blocks_that_are_no_such_functions_are_refused(weights, options, said):
+    with pytest.raises(ValueError, match=said):
+        depth_controls(weights, lambda network: 1.0, **options)

@@ -26,8 +26,9 @@ from deeplimit.trained.diagnosis.depth_controls_report import (
     DepthControls,
 )
 from deeplimit.trained.diagnosis.layer_gram import LayerGram
-from deeplimit.trained.diagnosis.replaceable import Layers, replaceable
-from deeplimit.trained.diagnosis.smoother import compare_models, denoised
+from deeplimit.trained.diagnosis.replaceable import Layers, Replaceable, replaceable
+from deeplimit.trained.diagnosis.replaceable_functions import FunctionLayers
+from deeplimit.trained.diagnosis.smoother import compare_models, smoothed, smoothing
 from deeplimit.trained.diagnosis.stacks import Stack
 from deeplimit.version import versions
 
@@ -42,6 +43,7 @@ def depth_controls(
     *,
     only: str | None = None,
     layers: str | None = None,
+    batch: Any = None,
     halve: bool = False,
     draws: int = 8,
     tolerance: float = 0.1,
@@ -61,6 +63,9 @@ def depth_controls(
         only: pattern of the weights to split, such as "*.proj.weight"; all by default. Entries of different
             layers must be matched, which those of inner weights are not (docs/trained-networks.md).
         layers: name of the layers with {} for their number, where names leave it open.
+        batch: inputs of a module's forward. Then its blocks are replaced as functions of their state, by
+            combinations of what other blocks add, and the order of hidden units does not matter. A forward
+            takes L times as long.
         halve: whether to evaluate stacks at half the depth, too: weights averaged over pairs of layers,
             factors `delta` doubled. Then `evaluate` must take any depth.
         draws: how often noise and layers are drawn.
@@ -72,8 +77,8 @@ def depth_controls(
 
     Raises:
         TypeError: For weights of another kind, and where `evaluate` does not return a number.
-        ValueError: For weights without layers, a pattern that no weight matches, `halve` for a module, and
-            wrong numbers.
+        ValueError: For weights without layers, a pattern that no weight matches, `halve` for a module, a
+            batch of stacks, blocks whose forward does more than to add what they return, and wrong numbers.
 
     Not checked: that entries of different layers are matched, that noise is independent from layer to layer,
     and that `evaluate` has no memory.
@@ -93,9 +98,10 @@ def depth_controls(
     seed = validation.seed(seed)
     halve = validation.flag(halve, "halve")
     validation.function(evaluate, "evaluate", "a function of a network that returns a number")
-    network = replaceable(weights, layers)
+    network = _network(weights, layers, batch)
     chosen = network.chosen(only)
-    split = {name: _split(each) for name, each in chosen.items()}
+    trends = {name: _trend(network.measured(name)) for name in chosen}
+    split = {name: _split(each, trends[name]) for name, each in chosen.items()}
     stream = generator(seed, Purpose.DEPTH_CONTROLS)
     random: dict[str, Callable[[], Layers]] = {
         MOVED: lambda: _moved(split, chosen, stream),
@@ -116,10 +122,7 @@ def depth_controls(
         original=original,
         controls=tuple(found),
         tolerance=allowed,
-        noise_share={
-            name: float(noise.square().sum() / (trend + noise).square().sum())
-            for name, (trend, noise) in split.items()
-        },
+        noise_share={name: _noise_share(network.measured(name), matrix) for name, matrix in trends.items()},
         depth=network.depth,
         seed=seed,
         seconds=time.perf_counter() - start,
@@ -132,10 +135,28 @@ def depth_controls(
     return report.called_by("depth_controls", given)
 
 
-def _split(each: Stack) -> tuple[torch.Tensor, torch.Tensor]:
+def _network(weights: Any, layers: str | None, batch: Any) -> Replaceable:
+    if batch is None:
+        return replaceable(weights, layers)
+    if not isinstance(weights, nn.Module):
+        raise ValueError(f"batch is for modules, and weights is {validation.named(weights)}. Leave it out.")
+    return FunctionLayers(weights, batch, layers)
+
+
+def _trend(each: Stack) -> torch.Tensor:
+    """Return the matrix (L, L) that makes a weight's trend of its layers."""
+    return smoothing(each, compare_models(LayerGram.of(each)).trend)
+
+
+def _split(each: Stack, matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return trend and noise (L, ...) of one weight."""
-    trend = denoised(each, compare_models(LayerGram.of(each)).trend).values
+    trend = smoothed(each, matrix).values
     return trend, each.values - trend
+
+
+def _noise_share(each: Stack, matrix: torch.Tensor) -> float:
+    trend, noise = _split(each, matrix)
+    return float(noise.square().sum() / (trend + noise).square().sum())
 
 
 def _trends(split: Split) -> Layers:

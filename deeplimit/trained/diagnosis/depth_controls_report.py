@@ -42,7 +42,8 @@ Without an evaluation that sees the layers all other controls do as well, whatev
 UNMATCHED = (
     "Trend and noise are those of single entries. The same network with its hidden units in another order in"
     " each layer, or its heads rotated, has another trend and more noise: before new noise is said to do"
-    " harm, match the hidden units of layers, or give only= a weight that maps the stream to itself."
+    " harm, pass batch=, which replaces a module's blocks as functions, or give only= a weight that maps the"
+    " stream to itself."
 )
 """A caveat where a layer has several matrices, so hidden units, and replacing single entries does harm."""
 

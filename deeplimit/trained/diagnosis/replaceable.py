@@ -58,6 +58,10 @@ class Replaceable(ABC):
             raise ValueError(f"only must match a weight, got {only!r}; give a pattern of one of {known}.")
         return found
 
+    def measured(self, name: str) -> Stack:
+        """Return the layers by which trend and noise of a weight are told apart: its own."""
+        return self.stacks[name]
+
     @abstractmethod
     def off(self) -> Layers:
         """Return the weights with which branches add nothing: matrices and their biases are zero."""

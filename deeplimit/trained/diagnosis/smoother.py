@@ -276,11 +276,21 @@ def denoised(stack: Stack, model: Model) -> Stack:
         >>> denoised(Stack("A", layers), model).values.flatten().diff().min() > 0
         tensor(True)
     """
+    return smoothed(stack, smoothing(stack, model))
+
+
+def smoothing(stack: Stack, model: Model) -> torch.Tensor:
+    """Return the matrix (L, L) that makes a stack's trend of its layers."""
     matrix = torch.from_numpy(trend_matrix(model, stack.groups, stack.depth))
-    flat = stack.values.reshape(stack.depth, -1)
-    sizes = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64)
+    sizes = torch.linalg.vector_norm(stack.values.reshape(stack.depth, -1), dim=1, dtype=torch.float64)
     inverse = torch.where(sizes > 0, 1 / sizes, 0.0)
-    matrix = sizes[:, None] * matrix * inverse
+    scaled: torch.Tensor = sizes[:, None] * matrix * inverse
+    return scaled
+
+
+def smoothed(stack: Stack, matrix: torch.Tensor) -> Stack:
+    """Return a matrix (L, L) times a stack's layers, in their precision."""
+    flat = stack.values.reshape(stack.depth, -1)
     trend = torch.empty_like(flat)
     width = max(1, 2**22 // stack.depth)
     for begin in range(0, flat.shape[1], width):
