@@ -137,7 +137,7 @@ class NeuralSDEStepper(Stepper):
         return self.recursion.operand(self.state)
 
     def step(self, product: Tensor, bias: Tensor | None, length: float, trend: FunctionValue) -> Tensor:
-        return self.state + self.recursion.finish(product, self.layer, 0.0)
+        return self.state + self.recursion.with_product(self.state, product, self.layer, 0.0)
 
     def compiled_step(self) -> CompiledStep | None:
         if self.recursion.form is not Form.LINEAR:

@@ -5,10 +5,11 @@ At depth 1 and exponent 0 the residual is the vector field of the limit, unless 
 """
 
 from deeplimit.layers.attention import Attention
-from deeplimit.layers.base import Form, Formula, OneProduct, Recursion, Side, Weight
+from deeplimit.layers.base import Formula, OneProduct, Recursion, Side, Weight
 from deeplimit.layers.convolutional import Convolutional, ConvolutionalWithShortcut
 from deeplimit.layers.fully_connected import FullyConnected
 from deeplimit.layers.module_blocks import ModuleBlocks
+from deeplimit.layers.one_product import Form
 from deeplimit.layers.prenorm import PreNorm
 from deeplimit.layers.shaped import ShapedMLP
 from deeplimit.layers.standard import Inner, ModifiedRes1, Res1, Res2, Res3

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from types import NoneType
 from typing import Any, ClassVar, TypeVar
 
@@ -23,6 +24,7 @@ from deeplimit.common.global_state import alone
 from deeplimit.driving import Layer, Shape
 from deeplimit.layers import activations
 from deeplimit.layers.activations import Activation
+from deeplimit.layers.one_product import Form, OneProductForm, one_product, operand_of, residual_of
 from deeplimit.layers.plain_pass import PlainPass
 from deeplimit.layers.stacked import AutogradPass, StackedPass
 
@@ -34,13 +36,6 @@ class Side(Enum):
 
     OUTER = "outside σ"
     INNER = "inside σ"
-
-
-class Form(Enum):
-    """The forms of a residual that compiled loops and kernels know."""
-
-    LINEAR = "α V σ(h)"
-    BRANCH = "α σ(W h + b)"
 
 
 @dataclass(frozen=True)
@@ -238,6 +233,36 @@ class Recursion(FinalWhereMarked, ABC):
         """Return the residual for the unscaled product of the layer's matrix with `operand(h)`."""
         raise NotImplementedError(f"{type(self).__name__} has no `finish`: its needs_one_product is False.")
 
+    def takes_one_product(self, width: int) -> bool:
+        """Return whether it needs of its one matrix nothing but one product: as it states, or by trial."""
+        return self.needs_one_product or self._tried(width) is not None
+
+    def form_at(self, width: int) -> Form | None:
+        """Return the form that compiled loops know it as, as it states or by trial; None for another one."""
+        if self.needs_one_product:
+            return self.form
+        found = None if self.takes_bias else self._tried(width)
+        return None if found is None else found.form
+
+    def _tried(self, width: int) -> OneProductForm | None:
+        if self.weight_shapes(width) != ((width, width),) or self.state_shape(width) != (width,):
+            return None
+        try:
+            return tried_once(self, width)
+        except TypeError:  # a field that has no hash
+            return tried(self, width)
+
+    def multiplied(self, h: Tensor, layer: Layer, exponent: float) -> Tensor:
+        """Return the vector (P, d) that its one matrix multiplies at states h."""
+        operand = self.operand(h) if self.needs_one_product else None
+        return operand_of(self.residual, h, layer, exponent) if operand is None else operand
+
+    def with_product(self, h: Tensor, product: Tensor, layer: Layer, exponent: float) -> Tensor:
+        """Return the residual (P, d) at states h, given the matrix's unscaled product with `multiplied`."""
+        if self.needs_one_product:
+            return self.finish(product, layer, exponent)
+        return residual_of(self.residual, h, product, layer, exponent)
+
 
 @dataclass(frozen=True)
 class OneProduct(Recursion):
@@ -259,6 +284,15 @@ class OneProduct(Recursion):
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
         (layer,) = layers
         return self.finish(layer.product(self.operand(h)), layer, exponent)
+
+
+def tried(recursion: Recursion, width: int) -> OneProductForm | None:
+    """Return what is known of a recursion with one matrix by trying its residual."""
+    return one_product(recursion.residual, recursion.activation, width)
+
+
+tried_once = lru_cache(maxsize=64)(tried)
+"""The same, kept: every depth of every block asks."""
 
 
 MOST_NUMBERS = 2**22

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from deeplimit.driving import Layer
 from deeplimit.layers.activations import derivative, slopes
-from deeplimit.layers.base import Form, Formula, OneProduct, Recursion, Side, Weight
+from deeplimit.layers.base import Formula, OneProduct, Recursion, Side, Weight
+from deeplimit.layers.one_product import Form
 
 
 @final

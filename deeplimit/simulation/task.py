@@ -356,9 +356,7 @@ class NetworkStepper(Stepper):
         self.shrink = float(depth) ** -(law.facts.weight_exponent or 0.0)
 
     def operand(self, length: float) -> Tensor:
-        operand = self.recursion.operand(self.state)
-        assert operand is not None
-        return operand
+        return self.recursion.multiplied(self.state, self.layer, self.exponent)
 
     def step(self, product: Tensor, bias: Tensor | None, length: float, trend: FunctionValue) -> Tensor:
         if self.trend is not None:  # read at the layer's start
@@ -369,13 +367,14 @@ class NetworkStepper(Stepper):
         layer = self.layer
         if bias is not None:
             layer = Layer(None, layer.depth, layer.layer_exponent, layer.entry_scale, bias)
-        return self.state + self.recursion.finish(product, layer, self.exponent)
+        return self.state + self.recursion.with_product(self.state, product, layer, self.exponent)
 
     def compiled_step(self) -> CompiledStep | None:
         entries, sigma, scale = self.bias_entries(), self.recursion.activation, self.layer.scale
-        if entries is None or self.recursion.form is None:
+        form = self.recursion.form_at(self.state.shape[1])
+        if entries is None or form is None:
             return None
-        if self.recursion.form is Form.LINEAR:
+        if form is Form.LINEAR:
             none = torch.zeros(self.state.shape[1])
             product = self.factor * scale(self.exponent)
             return CompiledStep(Motion.LINEAR, sigma, product, none, 0.0, 0.0, none)
@@ -387,7 +386,7 @@ class NetworkStepper(Stepper):
 def failed_precondition(network: ResidualNetwork, limit: Limit, shares: bool) -> str | None:
     """Return why a network needs whole matrices, with or without a shared limit; None where products do."""
     recursion = network.recursion
-    if not recursion.needs_one_product:
+    if not recursion.takes_one_product(network.width):
         return f"{recursion.name} needs more of its weights than one product a layer"
     (law,) = network.weights
     if factors_of(law, *network.weight_shapes) is None:

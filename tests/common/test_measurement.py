@@ -16,7 +16,7 @@ import pytest
 from counted import Sum
 
 import deeplimit as dl
-from deeplimit.common.measurement import Running
+from deeplimit.common.measurement import Running, Turns
 
 
 class Result:
@@ -91,6 +91,41 @@ def test_interrupted_blocks_end_at_their_next_tick():
     while len(stopped) < 2 and time.perf_counter() - started < 20:  # the call does not wait for them
         time.sleep(0.01)
     assert sorted(stopped) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("alone", "together", "allowed"),
+    [(1.0, 1.0, 4), (1.0, 1.9, 4), (1.0, 2.0, 1), (1.0, 4.0, 1)],
+)
+def test_blocks_run_side_by_side_where_two_of_them_end_sooner_so(alone, together, allowed):
+    turns = Turns(4, tries=True)
+    assert turns.allowed == 1
+    turns.note(0.0, alone)
+    assert turns.allowed == 2
+    turns.note(5.0, 5.0 + together)
+    turns.note(5.0, 5.5)
+    assert turns.allowed == allowed
+    turns.note(9.0, 99.0)
+    assert turns.allowed == allowed
+    assert Turns(4, tries=False).allowed == 4
+
+
+@pytest.mark.parametrize("asked", [2, None])
+def test_blocks_in_which_threads_take_turns_run_one_after_the_other_unless_asked(asked, monkeypatch):
+    lock, running, most = threading.Lock(), [], []
+
+    def work(block, tick):
+        running.append(block)
+        most.append(len(running))
+        with lock:
+            time.sleep((0.02, 0.06, 0.06)[block] if block < 3 else 0.001)
+        running.remove(block)
+        return block
+
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert dl.measure(Made(40, work), workers=asked) == list(range(40))
+    assert most[0] == 1 or asked
+    assert max(most[4:]) == (2 if asked else 1)
 
 
 def test_blocks_that_share_global_state_run_one_by_one_in_the_calling_thread():
