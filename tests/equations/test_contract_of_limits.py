@@ -11,6 +11,7 @@ from chains import chain_sde
 
 import deeplimit as dl
 from deeplimit.equations import ODE, SDE, Limit, covariance, isotropic
+from deeplimit.trained.diagnosis.layer_functions import BetweenLayers
 
 TREND = dl.Trend(lambda t: t * torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.5]]))
 NOISE = dl.Ito(A=0.05, b=0.1)
@@ -59,6 +60,7 @@ LIMITS = {
     "in law, with a general activation": dl.res2(3, "tanh").limit(),
     "averaged": dl.inner(3, "softplus", exponent=1.0).limit(),
     "covariances in law": dl.CovarianceSDE(3, 0.5),
+    "between given layers": BetweenLayers((lambda h: h + 0.1 * torch.tanh(h), lambda h: 0.9 * h), 0.5),
     "a user's torchsde object": Diagonal(),
     "one with products": Products(),
     "a user's function": decay,
@@ -83,7 +85,7 @@ def concrete(kind):
 def test_no_limit_of_the_library_is_left_out():
     wrapped = {SDE, ODE}  # made of the users' objects above
     ours = {each for each in concrete(Limit) if "cases" not in each.__module__}  # those are wrong limits
-    assert ours - wrapped == {type(LIMITS[name]) for name in list(LIMITS)[:15]}
+    assert ours - wrapped == {type(LIMITS[name]) for name in list(LIMITS)[:16]}
 
 
 @dataclass(frozen=True)
