@@ -38,6 +38,19 @@ class OneProduct(dl.Recursion):
 
 @final
 @dataclass(frozen=True)
+class Gated(dl.Recursion):
+    """h + L^-β h∘σ(W h), of one product and no form that is known."""
+
+    name, formula, weights = "gated", dl.Formula("h + L^-{exponent} h∘σ({W} h)"), (dl.Weight("W"),)
+
+    def residual(self, h, layers, exponent):  # type: ignore[no-untyped-def]
+        """Return what a layer adds."""
+        (w,) = layers
+        return w.depth**-exponent * h * self.activation(w.apply(h))
+
+
+@final
+@dataclass(frozen=True)
 class TwoProducts(dl.Recursion):
     """h + L^-β V σ(W h), as a user writes it."""
 
@@ -122,6 +135,7 @@ def pairs(quick: bool) -> tuple[Pair, ...]:
     compare = partial(dl.compare, depths=depths, paths=paths, workers=1)
     one, two, few = dl.res1(width, "tanh"), dl.res2(8, "tanh"), dl.res1(8, "tanh")
     own = dl.ResidualNetwork(OneProduct("tanh"), width, dl.Brownian())
+    own_gated = dl.ResidualNetwork(Gated("tanh"), width, dl.Brownian())
     own_two = dl.ResidualNetwork(TwoProducts("tanh"), 8, two.weights, exponent=two.exponent)
     x = torch.randn(8, width, generator=torch.Generator().manual_seed(0))
     stack = partial(blocks, width)
@@ -132,6 +146,12 @@ def pairs(quick: bool) -> tuple[Pair, ...]:
             partial(compare, own, one.limit()),
             partial(compare, one),
             2.0,
+        ),
+        Pair(
+            "a user's gated recursion of one product, compare with the identity",
+            partial(compare, own_gated, dl.Identity()),
+            partial(compare, one, dl.Identity()),
+            3.0,
         ),
         Pair(
             "a user's two-product recursion, compare with the identity",
