@@ -66,6 +66,7 @@ PROGRAM = """
 import json, re, resource, sys, time
 from pathlib import Path
 import torch
+sys.modules["torchvision"] = None  # a text model needs none, and one built for CUDA does not load without it
 from transformers import LlamaConfig, LlamaForCausalLM
 import deeplimit as dl
 sizes, depths, scaled, device = json.loads(sys.argv[1])
