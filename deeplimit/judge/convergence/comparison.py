@@ -198,9 +198,10 @@ def compare(
             for.
         tolerance: Tolerance of an ODE limit's solver; by default 1e-9 in float64 and 1e-6 in float32.
         coupling: How the noise is drawn. "projected": only its products with the states, ~2d normals per
-            step instead of d², with the same joint law of everything. It takes res-1 and inner with Gaussian
-            noise of constant row and column covariances, against limits of the library. "pathwise": all d²
-            increments. "auto": whichever is faster at this width where numba, of "deeplimit[fast]", is there.
+            step instead of d², with the same joint law of everything. It takes recursions that need one
+            product of one matrix (res-1, inner, and yours by trial) with Gaussian noise of constant row and
+            column covariances, against limits of the library. "pathwise": all d² increments. "auto":
+            whichever is faster at this width where numba, of "deeplimit[fast]", is there.
         quantity: "state", or "gradient": the errors are those of p_k = ∂ℓ(h_L)/∂h_k, k = 0 … L, for the loss
             ℓ(h) = ½|h|², against (J_1 J_t^-1)ᵀ ∇ℓ(H_1) of the limit, J_t = ∂H_t/∂h_0. Norm "final" then is
             p_0, the end of the backward pass. It is float64 if dtype is left out, and takes two to three
