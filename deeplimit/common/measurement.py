@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import itertools
 import logging
 import multiprocessing
@@ -630,7 +629,11 @@ class Running:
                 lock = threading.RLock()
             pool = ThreadPoolExecutor(threads, initializer=_begin, initargs=(lock,))
             turns = Turns(threads, tries=self.workers is None and len(blocks) >= TRIED_FROM * threads)
-            work = functools.partial(measurement.run, tick=ticks)
+
+            def work(block: int) -> Part:
+                if ticks.given_up:  # while it waited for its turn
+                    raise CancelledError
+                return measurement.run(block, ticks)
 
             def started(block: int) -> Future[Part]:
                 return pool.submit(turns.run, work, block)
