@@ -42,17 +42,20 @@ class FreshBlocks(WeightLaw):
     """The blocks that `factory(depth)` builds, with fresh weights for each path at each depth.
 
     Blocks are put in evaluation mode, so that dropout draws nothing. Where the factory returns the same
-    blocks when it is called again, `keeps`, they are copied and stay as they are. How blocks draw their
-    weights is not known, so no theorem is about them.
+    blocks when it is called again, `keeps`, they are copied and stay as they are. Where it returns the same
+    numbers, `repeats`, nothing is random. How blocks draw their weights is not known, so no theorem is about
+    them.
     """
 
     factory: Factory
     keeps: bool = False
     state_shape: Shape = ()
+    repeats: bool = False
 
     @property
     def facts(self) -> Facts:
-        return Facts(Dependence.UNKNOWN, not_known=(NOT_KNOWN,))
+        not_known = () if self.repeats else (NOT_KNOWN,)
+        return Facts(Dependence.UNKNOWN, deterministic=self.repeats, not_known=not_known)
 
     @property
     def layer_exponent(self) -> float:

@@ -53,7 +53,8 @@ class SDE(SDELimit):
             known). Schemes have their order by this; what is stated is tried on a few states.
         solution: function of time, initial states and B_t (P, *brownian) that returns H_t; None where none is
             known. With it the reference is exact.
-        interpretation: "ito" or "stratonovich".
+        interpretation: "ito" or "stratonovich". Of general noise the second takes a derivative per Brownian
+            motion at each step: minutes for d² of them at width 40.
         brownian: shape of the Brownian motions of a path, or their number. Left out: (d,) for diagonal and
             additive noise, (1,) for scalar noise. For other noise it is found by trying (d,) and (d, d), or
             from what `diffusion(t, h)` returns.

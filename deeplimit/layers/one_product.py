@@ -25,6 +25,7 @@ AGREES = 1e-12
 """Relative error up to which a residual of a product is that of the matrix, in float64."""
 
 
+INSTEAD = "coupling='pathwise' draws whole matrices."
 DEPTH = 7
 SCALES = {
     torch.ops.aten.mul.Tensor,
@@ -71,7 +72,9 @@ def operand_of(residual: Residual, h: Tensor, layer: Layer, exponent: float) -> 
         residual(h, (replace(layer, values=None, product_of=_ask),), exponent)
     except _AskedError as asked:
         return asked.vector
-    raise ValueError("the residual multiplies no vector by its weight at this state, and did at others.")
+    raise ValueError(
+        f"the residual multiplies no vector by its weight at this state, and did at others. {INSTEAD}"
+    )
 
 
 def residual_of(residual: Residual, h: Tensor, product: Tensor, layer: Layer, exponent: float) -> Tensor:
@@ -89,7 +92,9 @@ def residual_of(residual: Residual, h: Tensor, product: Tensor, layer: Layer, ex
 
     added: Tensor = residual(h, (replace(layer, values=None, product_of=given),), exponent)
     if asked != 1:
-        raise ValueError(f"the residual asks for {asked} products at this state, and for one at others.")
+        raise ValueError(
+            f"the residual asks for {asked} products at this state, and for one at others. {INSTEAD}"
+        )
     return added
 
 

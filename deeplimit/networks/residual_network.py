@@ -5,7 +5,7 @@ A user's torch module is one, too: its blocks are called in order, with fresh we
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -503,12 +503,20 @@ def module_network(
         with validation.noted(f"deeplimit called the factory with depth {TRIED} to try it."):
             blocks, again = blocks_of(factory, TRIED), blocks_of(factory, TRIED)
         keeps = any(block is other for block in blocks for other in again)
-    law = FreshBlocks(factory, keeps, shape)
+    law = FreshBlocks(factory, keeps, shape, keeps or _same_numbers(blocks, again))
     tried = law.stack(TRIED, 0, torch.device("cpu"), torch.float32)
     _try(tried[0], shape)
     numbers = sum(tensor.numel() for tensor in (*tried[0].parameters(), *tried[0].buffers()))
     recursion = ModuleBlocks(shape=shape, numbers=numbers + A_MODULE_WEIGHS)
     return ResidualNetwork(recursion, shape[0], (law,), 0.0)
+
+
+def _same_numbers(first: Sequence[nn.Module], second: Sequence[nn.Module]) -> bool:
+    """Whether two stacks hold the same numbers, bit by bit: then a factory draws none."""
+    return all(
+        one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+        for one, other in ((a.state_dict(), b.state_dict()) for a, b in zip(first, second, strict=True))
+    )
 
 
 def network_of(value: object, x: Tensor | None, name: str = "resnet") -> ResidualNetwork:

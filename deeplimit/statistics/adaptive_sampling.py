@@ -347,8 +347,10 @@ class Study(ABC, Generic[SomeReport]):
     Reports are frozen dataclasses with the fields `looks`, `needs` and `seconds`.
     """
 
-    start: Size
-    """The size of the first analysis: the function's default call."""
+    @property
+    @abstractmethod
+    def start(self) -> Size:
+        """The size of the first analysis: the function's default call."""
 
     @abstractmethod
     def measurement(self, size: Size) -> Measurement[Any, Any]:

@@ -538,6 +538,8 @@ def lipschitz(network: Network) -> Hypothesis:
 def refused(network: Network, explanation: str, closest: str) -> str:
     """Return the refusal of a network without a limit on its noise: why, and the closest that has one."""
     facts = network.facts
+    if isinstance(network.recursion, ModuleBlocks):  # nothing that has a limit is near what is not known
+        return f"cannot pair {network.weights[0].describe()} with a limit because {explanation}"
     if facts.weight_exponent is not None:
         activation, beta = network.recursion.activation.name, facts.weight_exponent
         exponents = f"σ = {activation}, α = {network.exponent:g}, β = {beta:g}"

@@ -1,5 +1,6 @@
 """`identify` names the limit of stacks of torch blocks where it is known, and none where there is none."""
 
+import dataclasses
 import math
 import re
 
@@ -160,6 +161,28 @@ def test_how_the_noise_of_a_limit_grows_with_the_state_is_measured(branch, power
         stacks = [read(as_module(factory(8), 8), "", Batch((shared,), {})) for _ in range(8)]
     added = np.array([float(measure.updates(each, shared, ALL).square().sum(2).mean()) for each in stacks])
     assert abs(measure.size_power(stacks, shared, ALL, added) - power) < 0.01
+
+
+def test_a_power_of_the_state_that_is_neither_0_nor_1_is_in_the_equation():
+    report = found(stack(tanh_first, 0.5))
+    assert report.verdict == "isotropic SDE"
+    assert 0.2 < report.size_power < 0.95
+    assert f"|h|^{report.size_power:.2f}" in report.equation
+    assert "|h|^" not in dataclasses.replace(report, size_power=0.99).equation
+
+
+def test_networks_that_are_the_same_do_not_fluctuate():
+    def same(depth):
+        with seeded(3):
+            return turning(two_layers, 1.0)(depth)
+
+    report = found(same)
+    assert report.verdict == "neural ODE"
+    assert (report.fluctuations == 0).all()
+    assert np.isnan(report.alignments).all()
+    assert (report.correlations == 0).all()
+    assert (report.ode_distances[:-1] / report.ode_distances[1:] > 1.7).all()
+    assert f"{report.ode_distances[-1]:.2g}" in str(report)
 
 
 def test_the_input_is_asked_for_by_its_own_name():

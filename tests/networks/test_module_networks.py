@@ -144,6 +144,31 @@ def test_no_theorem_is_about_modules():
     assert "blocks of a module" in str(dl.stability(network, depths=[2, 4], draws=4))
 
 
+@pytest.mark.parametrize(("inputs", "paths"), [(2, 64), (80, 80)])
+def test_a_factory_that_draws_nothing_has_inputs_alone_as_paths(inputs, paths):
+    """Its errors have no Monte-Carlo error, however often an input is taken."""
+    x = torch.randn(inputs, WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    report = dl.compare(turning_blocks, equation, x, depths=[2, 3, 4])
+    assert report.paths == paths
+    assert (report.standard_errors == 0).all()
+    assert not any("weights" in caveat for caveat in report.reservations)
+
+
+def test_a_factory_that_draws_nothing_does_not_converge_to_another_equation():
+    knobs = {"x": X[:2].double(), "depths": [4, 8, 16, 32, 64], "paths": 16}
+    assert dl.compare(turning_blocks, equation, **knobs).verdict == "converges"
+    wrong = dl.compare(turning_blocks, lambda t, h: 0.8 * equation(t, h), **knobs)
+    assert wrong.verdict == "does not converge"
+
+
+def test_a_factory_that_draws_is_random_and_one_that_keeps_its_blocks_is_not():
+    assert not dl.module_network(turning_blocks, WIDTH).is_random
+    assert dl.module_network(random_blocks, WIDTH).is_random
+    with seeded(0):
+        kept = random_blocks(4)
+    assert not dl.module_network(lambda depth: kept[:depth], WIDTH).is_random
+
+
 def tuples(depth):
     return [nn.LSTM(WIDTH, WIDTH) for _ in range(depth)]
 

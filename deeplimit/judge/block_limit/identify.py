@@ -269,7 +269,9 @@ def _numbers(e: verdict.Evidence, odes: Sequence[np.ndarray]) -> dict[str, Any]:
         "fluctuation_interval": noise[1],
         "drift_exponent": drift[0],
         "drift_interval": drift[1],
-        "alignments": np.array([one.spreads.mean() / max(one.apart.mean(), 1e-300) for one in e.taken]),
+        "alignments": np.array(
+            [one.spreads.mean() / one.apart.mean() if one.apart.mean() > 0 else math.nan for one in e.taken]
+        ),
         "alignment_exponent": alignment[0],
         "alignment_interval": alignment[1],
         "lags": np.array(e.deepest.lags, dtype=np.int64),

@@ -19,6 +19,8 @@ LARGER = 3.0
 """Factor between the states at which updates are compared, to see how they grow with |h|."""
 FOLLOWED = 8
 """Networks that are asked: the same blocks at both states, so that few tell."""
+ROUND_OFF = 1e-6
+"""Networks that differ by less, relative to their updates, are the same but for float32's round-off."""
 PAIRS = 20_000
 """Pairs of updates behind the isotropy statistic: its error is then about 1 %."""
 
@@ -102,9 +104,11 @@ def moments(
     networks, blocks, _, width = every.shape
     mean = every.mean(axis=0)
     away = every - mean
+    differ = float((away**2).sum()) > ROUND_OFF**2 * float((every**2).sum())
+    away *= differ
     unbiased = networks / (networks - 1)
     sums = every.sum(axis=1)  # (R, n, c)
-    spreads = unbiased * ((sums - sums.mean(axis=0)) ** 2).sum(axis=2).mean(axis=1)
+    spreads = differ * unbiased * ((sums - sums.mean(axis=0)) ** 2).sum(axis=2).mean(axis=1)
     layers = unbiased * (away**2).sum(axis=3).mean(axis=2)  # (R, N)
     apart = layers.sum(axis=1)
     total = sums.mean(axis=0)

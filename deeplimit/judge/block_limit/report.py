@@ -13,12 +13,13 @@ from deeplimit.common.curve import Curve
 from deeplimit.common.fields import Count, Depths, Interval, Level, PerDepth, Seconds, Seed, Shape
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import BlockLimitVerdict
+from deeplimit.judge.block_limit.measure import LARGER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SAME_POWER = 0.1
-"""Powers of |h| this close to 0 or 1 are read as these; biases move them by .03, random blocks by .02."""
+SAME_POWER = 0.03
+"""Powers of |h| this close to 0 or 1 are read as these: random blocks move them by .02."""
 PerLag = Annotated[np.ndarray, Shape("lags")]
 
 
@@ -39,7 +40,8 @@ class IdentifiedLimit(Report):
             that is not seen is 0.
         fluctuation_exponent, fluctuation_interval: power of the depth that fluctuations follow; NaN for none.
         drift_exponent, drift_interval: the same of drifts.
-        alignments: variance of the sum over the sum of the layers' variances (m,): 1 for independent layers.
+        alignments: variance of the sum over the sum of the layers' variances (m,): 1 for independent layers;
+            NaN where all networks are the same.
         alignment_exponent, alignment_interval: its power of the depth: 0 independent, 1 smooth.
         lags, correlations: distances between layers of the deepest network, and correlations there.
         anisotropy: 1 where the covariance of an update is a multiple of the identity, else larger.
@@ -119,6 +121,8 @@ class IdentifiedLimit(Report):
             size = f"{fluctuates * self.state_size:.2g}, which does not depend on |h|"
         elif abs(self.size_power - 1) < SAME_POWER:
             size = f"{fluctuates:.2g} |h|, which grows like |h|"
+        elif math.isfinite(self.size_power):
+            size += f", and like |h|^{self.size_power:.2f} from there to {LARGER:g} times as far"
         written = {
             BlockLimitVerdict.ISOTROPIC_SDE: (
                 f"dH = {drift}s(H) dB, B as wide as H, √width s(h) = {size}{beside}"
@@ -146,7 +150,11 @@ class IdentifiedLimit(Report):
         lagged = zip(self.lags, self.correlations, strict=True)
         correlations = ", ".join(f"{value:.2f} at distance {lag}" for lag, value in lagged)
         facts = [] if self.equation is None else [("equation", self.equation)]
-        facts.append(("correlation over layers", correlations))
+        if self.fluctuations[-1] > 0:
+            facts.append(("correlation over layers", correlations))
+        if self.verdict is BlockLimitVerdict.NEURAL_ODE:
+            far = ", ".join(f"{each:.2g}" for each in self.ode_distances)
+            facts.append(("distance from the ODE through the layers", far))
         if len(self.features):
             beside = zip(self.features, self.distances, self.p_values, strict=True)
             told = "; ".join(f"{name} {far:.2f} (p {p:.2g})" for name, far, p in beside)
@@ -164,7 +172,7 @@ class IdentifiedLimit(Report):
                 Column("update", self.update_sizes, ".3g"),
                 Column("fluctuation of sum", self.fluctuations, ".3g"),
                 Column("mean of sum", self.drifts, ".3g"),
-                Column("alignment", self.alignments, ".3g"),
+                Column("alignment", [None if math.isnan(each) else each for each in self.alignments], ".3g"),
                 Column("|h_L - h_0|/|h_0|", self.displacements, ".3g"),
                 Column("cos(h_L, h_0)", self.turned, ".3f"),
                 Column("cos between inputs", self.inputs_after, ".3f"),

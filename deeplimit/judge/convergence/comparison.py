@@ -19,6 +19,7 @@ from deeplimit.common.global_state import by_default
 from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.store import Store
 from deeplimit.common.verdict import ConvergenceVerdict
+from deeplimit.equations import Independent
 from deeplimit.judge import whole_modules
 from deeplimit.judge.convergence.assessment import assess
 from deeplimit.judge.convergence.report import CompareReport
@@ -39,6 +40,8 @@ from deeplimit.statistics.adaptive_sampling import (
 )
 
 DEFAULT = Size((16, 32, 64, 128, 256), 512)
+LEAST_FIXED = 64
+"""Paths where nothing but inputs differs: enough for the covariance of ten depths, at three each."""
 ASKS = {
     "some_paths_diverge": Asks.NOTHING,
     "is_swallowed": Asks.NOTHING,
@@ -77,7 +80,12 @@ class Comparing(Study[CompareReport]):
     confidence: float
     distinct: int | None = None
 
-    start = DEFAULT
+    @property
+    def start(self) -> Size:
+        """The first size: few paths where they are inputs that are taken in turn."""
+        if self.distinct is None:
+            return DEFAULT
+        return Size(DEFAULT.depths, min(DEFAULT.count, max(LEAST_FIXED, self.distinct)))
 
     def measurement(self, size: Size) -> CoupledErrors:
         task = self.task(depths=size.depths, paths=size.count)
@@ -180,10 +188,10 @@ def compare(
             fit. "auto" starts with 16 to 256, and goes deeper where the evidence asks for depth.
         paths: Number of paths P. "auto" starts with 512, and takes more where the evidence asks for paths. Of
             depths and paths, one that is left out is "auto" although the other is given; where both are
-            given, there is one analysis. Inputs that are given to a network without noise are not taken again
-            for more than the first 512 paths. Whether a module's blocks draw weights is not known, so they
-            count as noise: give paths, at least three per depth, where they do not. All analyses share the
-            level, and the last is the report, with `confidence` its level: 0.975 after the first.
+            given, there is one analysis. Inputs that are given to a network without noise are taken in 64
+            paths, or once each. A module's blocks have no noise where a factory builds the same numbers
+            twice. All analyses share the level, and the last is the report, with `confidence` its level:
+            0.975 after the first.
         budget: Seconds that a call with "auto" may take, by default 30, but for the first analysis, which is
             made smaller for a given budget alone. It ends the analyses, so that their number depends on the
             machine; `depths` and `paths` of the report reproduce its numbers.
@@ -282,10 +290,16 @@ def compare(
         quantity=measured,
     )
 
-    is_fixed = not resnet.is_random and not getattr(equation, "is_random", True)
-    distinct = len(inputs) if is_fixed and inputs is not None else None
+    distinct = len(inputs) if inputs is not None and _nothing_is_random(resnet, equation) else None
     report = carry_out(Comparing(of_size, level, distinct), sampling, running, "compare", started)
     return report.called_by("compare", given)
+
+
+def _nothing_is_random(network: ResidualNetwork, limit: object) -> bool:
+    """Whether networks and limit are the same in every path; a function f(t, h) has no noise."""
+    inner, independent = Independent.unmarked(limit)
+    is_drawn = independent or getattr(inner, "is_random", hasattr(inner, "sde_type"))
+    return not (network.is_random or is_drawn)
 
 
 def _read_reference(reference: object, depths: tuple[int, ...] | None) -> int:

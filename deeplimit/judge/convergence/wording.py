@@ -301,7 +301,7 @@ def coupling(task: Task, pairing: Pairing) -> str:
         how = "the same noise, drawn only through its products with their states"
         if reads is Reads.INCREMENTS:
             return f"projected: every depth and the limit read {how}"
-        rest = "independent noise" if pairing.independent else "none of it"
+        rest = "independent noise, drawn whole" if pairing.independent else "none of it"
         if reads is Reads.FUNCTIONS:
             rest = "their functions of time"
         return f"projected: every depth reads {how}; the limit reads {rest}"
@@ -316,4 +316,4 @@ def coupling(task: Task, pairing: Pairing) -> str:
         return "none: the weights are given functions of time; paths differ only by their inputs"
     if reads is Reads.FUNCTIONS:
         return "pathwise: every depth and the limit read the same functions of time"
-    return f"every depth reads the same path; the limit {its}"
+    return f"pathwise: every depth reads the same path; the limit {its}"

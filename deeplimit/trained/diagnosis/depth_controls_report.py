@@ -29,7 +29,7 @@ READINGS = {
     NEW: "new noise of the same covariance does as well, and the trend alone does not: read it as an SDE",
     MOVED: (
         "the network's noise may sit in other layers, but new noise does not do as well: noise matters by"
-        " more than its covariance"
+        " more than its covariance, such as by its sum over layers"
     ),
     ORDER: "layers may stand in any order, though trend and noise alone do not do as well",
     "": "neither the trend alone nor other noise does as well: every layer matters as it is",

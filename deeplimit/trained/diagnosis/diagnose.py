@@ -73,7 +73,7 @@ def diagnose(
         spatial: height and width of the input of convolutions; A is then (L, out, in, height, width), and
             its norms are those of the linear operator; networks of several depths only.
         layers: name of the layers with {} for their number, such as "blocks.{}", where names leave it open.
-        batch: input of one module, as in `find_branches`; real data, where states should be real ones.
+        batch: inputs of the modules, as in `find_branches`; real data, where states should be real ones.
         groups: number of each layer's group (L,) in one network whose layers come in kinds, where no module
             says so.
         blocks: patterns of module names, as in `find_branches`; one module only.

@@ -137,8 +137,8 @@ def fitted_limit(
         return _of_modules(weights, modules, batch, null)
     if batch is not None or null is not None:
         raise ValueError(
-            f"{'batch' if null is None else 'null'} is for modules, and weights holds stacks. Leave it out,"
-            " or give modules by depth."
+            f"{'batch' if null is None else 'null'} is for modules, and weights holds stacks or files. Leave"
+            " it out, or load the files into modules and give these by depth."
         )
     networks = networks_of(weights)
     depths = [network.depth for network in networks]

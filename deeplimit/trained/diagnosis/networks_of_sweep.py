@@ -84,7 +84,10 @@ def networks_of(weights: Mapping[Any, Any], layers: str | None = None, batch: An
     found = []
     for key, given in weights.items():
         depth = validation.integer(
-            key, "every depth of weights", minimum=LEAST_LAYERS, hint="Fewer layers show no noise."
+            key,
+            "every depth of weights",
+            minimum=LEAST_LAYERS,
+            hint="Fewer layers show no noise: leave them out.",
         )
         for one, name in _seeds(given, f"weights[{depth}]"):
             found.append(_network(one, depth, name, layers, batch))

@@ -164,6 +164,12 @@ class MappedLayers(Replaceable):
         self.given = {name: finite_numbers(value, f"weights[{name!r}]") for name, value in weights.items()}
         self.stacks = {name: Stack(name, value) for name, value in self.given.items() if value.ndim > 0}
         depths = {name: each.depth for name, each in self.stacks.items()}
+        if any("." in str(name) for name in weights):
+            raise ValueError(
+                "weights must be stacks (L, ...) of all layers, or a module; names with dots, such as"
+                f" {next(str(name) for name in weights if '.' in str(name))!r}, are a state_dict's. Load"
+                " it into its module, and pass that."
+            )
         if len(set(depths.values())) != 1 or min(depths.values()) < LEAST:
             raise ValueError(
                 f"weights must hold stacks (L, ...) of one depth L, at least {LEAST}; got {depths}. Leave out"

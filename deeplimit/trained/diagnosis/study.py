@@ -128,7 +128,10 @@ def study(
         train,
         tuple(
             validation.integer(
-                depth, "every one of depths", minimum=LEAST_LAYERS, hint="Fewer layers show no noise."
+                depth,
+                "every one of depths",
+                minimum=LEAST_LAYERS,
+                hint="Fewer layers show no noise: leave them out.",
             )
             for depth in validation.depths(depths, at_least=1)
         ),
