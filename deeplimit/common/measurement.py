@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import logging
 import multiprocessing
@@ -628,16 +629,10 @@ class Running:
             if lock._is_owned():  # this thread waits for those of the pool, which would wait for it
                 lock = threading.RLock()
             pool = ThreadPoolExecutor(threads, initializer=_begin, initargs=(lock,))
-            turns = Turns(threads, tries=self.workers is None and len(blocks) >= TRIED_FROM * threads)
-
-            def work(block: int) -> Part:
-                if ticks.given_up:  # while it waited for its turn
-                    raise CancelledError
-                return measurement.run(block, ticks)
-
-            def started(block: int) -> Future[Part]:
-                return pool.submit(turns.run, work, block)
-
+            run: Callable[[int], Part] = functools.partial(measurement.run, tick=ticks)
+            if threads > 1 and self.workers is None and len(blocks) >= TRIED_FROM * threads:
+                run = Turns(threads, run, ticks).run
+            started: Callable[[int], Future[Part]] = functools.partial(pool.submit, run)  # type: ignore[call-arg]
             try:
                 yield from flow(started, blocks, ticks, WAITING * threads, ordered)
             finally:
@@ -660,23 +655,24 @@ class Turns:
     two together; then it is decided.
     """
 
-    def __init__(self, threads: int, *, tries: bool) -> None:
-        self.threads = threads
-        self.allowed = 1 if tries else threads
+    def __init__(self, threads: int, work: Callable[[int], Any], ticks: Ticks) -> None:
+        self.threads, self.work, self.ticks = threads, work, ticks
+        self.allowed = 1
         self.alone: float | None = None
         self.together: list[tuple[float, float]] = []
-        self.decided = not tries or threads == 1
         self.running = 0
         self.changed = threading.Condition()
 
-    def run(self, work: Callable[[int], Part], block: int) -> Part:
+    def run(self, block: int) -> Any:
         """Return what a block's work does, once it is its turn."""
         with self.changed:
             self.changed.wait_for(lambda: self.running < self.allowed)
             self.running += 1
         begun = time.perf_counter()
         try:
-            return work(block)
+            if self.ticks.given_up:  # while it waited for its turn
+                raise CancelledError
+            return self.work(block)
         finally:
             with self.changed:
                 self.running -= 1
@@ -685,16 +681,15 @@ class Turns:
 
     def note(self, begun: float, ended: float) -> None:
         """Take up when a block began and ended."""
-        if self.decided:
-            return
         if self.alone is None:
             self.alone, self.allowed = ended - begun, 2
+            return
+        if len(self.together) == 2:
             return
         self.together.append((begun, ended))
         if len(self.together) == 2:
             spent = max(end for _, end in self.together) - min(start for start, _ in self.together)
             self.allowed = self.threads if 2 * self.alone > SOONER * spent else 1
-            self.decided = True
 
 
 def _begin(lock: Any) -> None:

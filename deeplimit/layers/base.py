@@ -233,24 +233,20 @@ class Recursion(FinalWhereMarked, ABC):
         """Return the residual for the unscaled product of the layer's matrix with `operand(h)`."""
         raise NotImplementedError(f"{type(self).__name__} has no `finish`: its needs_one_product is False.")
 
-    def takes_one_product(self, width: int) -> bool:
-        """Return whether it needs of its one matrix nothing but one product: as it states, or by trial."""
-        return self.needs_one_product or self._tried(width) is not None
+    def one_product_at(self, width: int) -> OneProductForm | None:
+        """Return what is known of the one product that it needs of its one matrix, as it states or by trial.
 
-    def form_at(self, width: int) -> Form | None:
-        """Return the form that compiled loops know it as, as it states or by trial; None for another one."""
+        None where it needs more of its weights. A trial gives no bias, so that no form with one is known.
+        """
         if self.needs_one_product:
-            return self.form
-        found = None if self.takes_bias else self._tried(width)
-        return None if found is None else found.form
-
-    def _tried(self, width: int) -> OneProductForm | None:
+            return OneProductForm(self.form)
         if self.weight_shapes(width) != ((width, width),) or self.state_shape(width) != (width,):
             return None
         try:
-            return tried_once(self, width)
+            found = tried_once(self, width)
         except TypeError:  # a field that has no hash
-            return tried(self, width)
+            found = tried(self, width)
+        return OneProductForm(None) if found is not None and self.takes_bias else found
 
     def multiplied(self, h: Tensor, layer: Layer, exponent: float) -> Tensor:
         """Return the vector (P, d) that its one matrix multiplies at states h."""

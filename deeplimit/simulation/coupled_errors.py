@@ -121,8 +121,8 @@ def make_task(
         block_size = _projected_block_size(network, equation, device, grid, inputs)
     else:
         block_size = _block_size(network, equation, shared, device, grid)
-    if shared.increments:
-        _check_motions(network, equation, drives, equation.noise_size(probe))
+    if shared.increments and (motions := equation.noise_size(probe)) not in (None, drives):
+        raise ValueError(_of_other_motions(network, equation, drives, motions))
     if equation.width is not None and equation.width != network.width:
         raise ValueError(
             f"limit has width {equation.width}, but the network has width {network.width}; make them"
@@ -211,16 +211,14 @@ def _not_shared(limit: Limit, shared: Sharing) -> str | None:
     return "random functions of time" if random and not shared.functions else None
 
 
-def _check_motions(network: ResidualNetwork, limit: Limit, drives: int | None, size: int | None) -> None:
-    if size is None or size == drives:
-        return
+def _of_other_motions(network: ResidualNetwork, limit: Limit, drives: int | None, motions: int | None) -> str:
     advice = (
         f"the limit is of width {limit.width}, the network of width {network.width}: take network.limit()"
         if limit.width is not None
         else f"make g return (paths, {network.width}, {drives})"
     )
-    raise ValueError(
-        f"limit has {size} Brownian motions, but the network is driven by {drives}"
+    return (
+        f"limit has {motions} Brownian motions, but the network is driven by {drives}"
         f" ({motions_in_words(network.channels)}), so they cannot share their noise; {advice}."
     )
 

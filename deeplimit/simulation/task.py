@@ -371,10 +371,10 @@ class NetworkStepper(Stepper):
 
     def compiled_step(self) -> CompiledStep | None:
         entries, sigma, scale = self.bias_entries(), self.recursion.activation, self.layer.scale
-        form = self.recursion.form_at(self.state.shape[1])
-        if entries is None or form is None:
+        known = self.recursion.one_product_at(self.state.shape[1])
+        if entries is None or known is None or known.form is None:
             return None
-        if form is Form.LINEAR:
+        if known.form is Form.LINEAR:
             none = torch.zeros(self.state.shape[1])
             product = self.factor * scale(self.exponent)
             return CompiledStep(Motion.LINEAR, sigma, product, none, 0.0, 0.0, none)
@@ -386,7 +386,7 @@ class NetworkStepper(Stepper):
 def failed_precondition(network: ResidualNetwork, limit: Limit, shares: bool) -> str | None:
     """Return why a network needs whole matrices, with or without a shared limit; None where products do."""
     recursion = network.recursion
-    if not recursion.takes_one_product(network.width):
+    if recursion.one_product_at(network.width) is None:
         return f"{recursion.name} needs more of its weights than one product a layer"
     (law,) = network.weights
     if factors_of(law, *network.weight_shapes) is None:

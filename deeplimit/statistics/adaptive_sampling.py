@@ -347,10 +347,8 @@ class Study(ABC, Generic[SomeReport]):
     Reports are frozen dataclasses with the fields `looks`, `needs` and `seconds`.
     """
 
-    @property
-    @abstractmethod
-    def start(self) -> Size:
-        """The size of the first analysis: the function's default call."""
+    start: Size
+    """The size of the first analysis: the function's default call."""
 
     @abstractmethod
     def measurement(self, size: Size) -> Measurement[Any, Any]:

@@ -19,6 +19,7 @@ from deeplimit.driving import (
     WeightLaw,
 )
 from deeplimit.driving.independent import IncrementPath
+from deeplimit.trained.diagnosis.layer_functions import GivenLayers
 
 TURN = torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.5]], dtype=torch.float64)
 WAVE = dl.Trend(lambda t: TURN * math.cos(t), lambda t: TURN[0] * t)
@@ -60,8 +61,9 @@ def concrete(kind):
 def test_no_law_of_the_library_is_left_out():
     # Blocks of modules hold no values that a check could read: tests/networks/test_module_networks.py. Layers
     # of hidden units hold more of them in deeper networks: tests/driving/test_hidden_units.py.
-    # A weight of pairs has its own test: tests/driving/test_space_time.py.
-    apart = {FreshBlocks, dl.HiddenUnits, SpaceTimeBrownian}
+    # A weight of pairs has its own test: tests/driving/test_space_time.py. Given layers are functions:
+    # tests/trained/test_fitted_limit.py.
+    apart = {FreshBlocks, dl.HiddenUnits, SpaceTimeBrownian, GivenLayers}
     assert set(concrete(WeightLaw)) - apart == {type(law) for law in LAWS.values()}
 
 

@@ -98,24 +98,23 @@ class Unhashable(Linear):
 )
 @pytest.mark.parametrize("activation", ["tanh", "relu", "gelu"])
 def test_one_product_is_found_with_its_form(kind, form, activation):
-    recursion = kind(activation)
-    assert recursion.takes_one_product(5)
-    assert recursion.form_at(5) == form
+    found = kind(activation).one_product_at(5)
+    assert found is not None
+    assert found.form == form
 
 
 @pytest.mark.parametrize("kind", [Twice, Reading, Unread])
 def test_whatever_else_is_asked_of_a_matrix_needs_the_matrix(kind):
-    assert not kind("tanh").takes_one_product(5)
-    assert kind("tanh").form_at(5) is None
+    assert kind("tanh").one_product_at(5) is None
     network = dl.ResidualNetwork(kind("tanh"), 40, dl.Brownian())
     with pytest.raises(ValueError, match="one product"):
         dl.compare(network, dl.Identity(), depths=[2, 4, 8], paths=16, coupling="projected")
 
 
 def test_recursions_of_two_weights_and_other_shapes_take_none():
-    assert not dl.res2(5).recursion.takes_one_product(5)
-    assert not dl.convolutional(3).recursion.takes_one_product(3)
-    assert dl.res1(5).recursion.form_at(5) == Form.LINEAR
+    assert dl.res2(5).recursion.one_product_at(5) is None
+    assert dl.convolutional(3).recursion.one_product_at(3) is None
+    assert dl.res1(5).recursion.one_product_at(5).form == Form.LINEAR
 
 
 def test_a_second_product_at_states_that_were_not_tried_is_an_error():
@@ -141,7 +140,7 @@ def test_products_have_the_law_of_the_matrices(kind, compiled):
         for coupling in ("auto", "pathwise")
     )
     assert by_products.coupling.startswith("projected")
-    assert (network.recursion.form_at(40) is Form.LINEAR) == compiled
+    assert (network.recursion.one_product_at(40).form is Form.LINEAR) == compiled
     assert by_products.verdict == by_matrices.verdict == "converges"
     errors = by_products.standard_errors**2 + by_matrices.standard_errors**2
     # 5 standard errors of three depths: 2e-6.

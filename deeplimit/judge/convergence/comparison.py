@@ -79,13 +79,7 @@ class Comparing(Study[CompareReport]):
     task: Callable[..., Task]
     confidence: float
     distinct: int | None = None
-
-    @property
-    def start(self) -> Size:
-        """The first size: few paths where they are inputs that are taken in turn."""
-        if self.distinct is None:
-            return DEFAULT
-        return Size(DEFAULT.depths, min(DEFAULT.count, max(LEAST_FIXED, self.distinct)))
+    start: Size = DEFAULT
 
     def measurement(self, size: Size) -> CoupledErrors:
         task = self.task(depths=size.depths, paths=size.count)
@@ -291,7 +285,10 @@ def compare(
     )
 
     distinct = len(inputs) if inputs is not None and _nothing_is_random(resnet, equation) else None
-    report = carry_out(Comparing(of_size, level, distinct), sampling, running, "compare", started)
+    start = DEFAULT
+    if distinct is not None:
+        start = Size(DEFAULT.depths, min(DEFAULT.count, max(LEAST_FIXED, distinct)))
+    report = carry_out(Comparing(of_size, level, distinct, start), sampling, running, "compare", started)
     return report.called_by("compare", given)
 
 
