@@ -204,16 +204,19 @@ class Diagnosing(Trial):
 class Examining(Trial):
     """A call of `diagnose` on one network with one matrix per layer; the exponent is its Hurst index.
 
-    Attributes: as of `Diagnosing`; `weights` draws layers (L, d, d).
+    Attributes: as of `Diagnosing`; `weights` draws layers (L, d, d), of `seeds` networks.
     """
 
     network: str
     weights: Callable[[np.random.Generator], np.ndarray]
     truth: float
     right: tuple[str, ...]
+    seeds: int = 1
 
     def call(self, seed: int) -> Called:
-        report = dl.diagnose({"A": self.weights(np.random.default_rng(seed))}, seed=seed)
+        random = np.random.default_rng(seed)
+        networks = [{"A": self.weights(random)} for _ in range(self.seeds)]
+        report = dl.diagnose(networks if self.seeds > 1 else networks[0], seed=seed)
         (found,) = report.objects
         low, high = map(float, found.hurst_interval)
         return Called(str(found.verdict), (float(found.hurst), low, high))

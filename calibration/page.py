@@ -106,12 +106,18 @@ GROUPS = {
         "`diagnose` of weights at several depths: $A_k = L^{-β} Ā(k/L)$ plus noise, with entries of variance"
         " 1/d. The exponent is β where there is a trend, and the noise's Hurst index where there is none."
     ),
+    "Trained weights, two seeds": (
+        "The same, with two networks at each depth, each seed with a trend of its own."
+    ),
     "One network": (
         "`diagnose` of one network with layers of 32 × 32 entries, whose process over depth is known. The"
         " exponent is the Hurst index about the mean of the layers, where the process is fractional noise."
         " Up to now all cells drew from the same seeds, so that they share their luck: with 12 layers and"
         " spectra 1/j, seeds 0 to 809 miss in 7.0 % of calls, and seeds 810 to 5999 in 4.7 % (5.0 % of all"
         " 6,000)."
+    ),
+    "Seeds of one network": (
+        "`diagnose` of three networks of one depth, drawn alike, with spectra 1/j: `diagnose([a, b, c])`."
     ),
     "Wrong limits in default calls": (
         "Depths and paths are chosen by `compare`. Each family is wrong in one way, by a size. The right"

@@ -10,9 +10,10 @@ from scipy import linalg
 
 from calibration.cell import Cell, Examining
 
-GROUP = "One network"
+GROUP, SEEDS = "One network", "Seeds of one network"
 WIDTH = 32
 DEPTHS = (12, 24, 48)
+REPLICATES, CALLS = 3, 200
 SPECTRA = {"white entries": 0.0, "spectra 1/j": 1.0, "spectra 1/j^1.5": 1.5}
 Covariance = Callable[[int], np.ndarray]
 
@@ -60,11 +61,11 @@ def layers(rng: np.random.Generator, covariance: np.ndarray, power: float) -> np
     return found
 
 
-def examining(law: str, depth: int, power: float) -> Callable[[int], Examining]:
-    """Return the call of `diagnose` on one network of this law."""
+def examining(law: str, depth: int, power: float, seeds: int = 1) -> Callable[[int], Examining]:
+    """Return the call of `diagnose` on networks of this law."""
     covariance, word, hurst = LAWS[law]
     return lambda seed: Examining(
-        f"{law}, L = {depth}", lambda rng: layers(rng, covariance(depth), power), hurst, (word,)
+        f"{law}, L = {depth}", lambda rng: layers(rng, covariance(depth), power), hurst, (word,), seeds
     )
 
 
@@ -75,3 +76,7 @@ def cells() -> Iterator[Cell]:
             for told, power in SPECTRA.items():
                 quick = depth == 24 and power == 1.0
                 yield Cell(GROUP, f"{law}, L = {depth}, {told}", examining(law, depth, power), quick=quick)
+    for law in LAWS:
+        for depth in DEPTHS[:2]:
+            make = examining(law, depth, 1.0, REPLICATES)
+            yield Cell(SEEDS, f"{law}, L = {depth}, three seeds", make, quick=depth == DEPTHS[0], calls=CALLS)

@@ -10,7 +10,8 @@ import numpy as np
 from calibration import depth_sweeps as known
 from calibration.cell import Cell, Diagnosing
 
-GROUP = "Trained weights"
+GROUP, SEEDS = "Trained weights", "Trained weights, two seeds"
+CALLS = 200
 WIDTHS = (1, 4, 10, 32)
 RANGES = {"L = 8 to 1024": known.DEPTHS, "L = 16 to 256": (16, 32, 64, 128, 256)}
 Make = Callable[[np.random.Generator, int, tuple[int, ...]], Mapping[int, Any]]
@@ -72,6 +73,25 @@ def diagnosing(law: str, width: int, depths: tuple[int, ...]) -> Callable[[int],
     )
 
 
+def replicated(make: Make) -> Make:
+    """Return two networks at each depth, each seed with a trend of its own."""
+
+    def made(rng: np.random.Generator, width: int, depths: tuple[int, ...]) -> Mapping[int, Any]:
+        first, second = make(rng, width, depths), make(rng, width, depths)
+        return {depth: [first[depth], second[depth]] for depth in depths}
+
+    return made
+
+
+def of_two_seeds(law: str) -> Callable[[int], Diagnosing]:
+    """Return the call of `diagnose` on two seeds of this law at each depth."""
+    make, word, exponent, truth = LAWS[law]
+    both, width, depths = replicated(make), 10, RANGES["L = 16 to 256"]
+    return lambda seed: Diagnosing(
+        f"{law}, two seeds", lambda rng: both(rng, width, depths), truth, (word,), exponent
+    )
+
+
 def cells() -> Iterator[Cell]:
     """Yield the cells of `diagnose` over depths."""
     for law in LAWS:
@@ -79,3 +99,6 @@ def cells() -> Iterator[Cell]:
             for told, depths in RANGES.items():
                 quick = width == 10 and depths == RANGES["L = 16 to 256"] and "β" in law
                 yield Cell(GROUP, f"{law}, d = {width}, {told}", diagnosing(law, width, depths), quick=quick)
+    for law in LAWS:
+        name = f"{law}, d = 10, L = 16 to 256, two seeds"
+        yield Cell(SEEDS, name, of_two_seeds(law), quick=law == "Brownian increments", calls=CALLS)
