@@ -10,7 +10,7 @@ from deeplimit.common.verdict import Sentences
 from deeplimit.judge.convergence.pairing import Pairing, Reads
 from deeplimit.judge.convergence.verdict import HEAVY, Evidence, Measured, Numbers
 from deeplimit.simulation import Task
-from deeplimit.statistics.power_law import least_paths
+from deeplimit.statistics.power_law import NO_SAMPLING_NOISE, least_paths
 
 OWN_GRID = "to its own finer grid, and to the limit at most in law: "
 """What converges where layers are not Gaussian, or the limit is one in law."""
@@ -102,6 +102,13 @@ BEFORE_THE_FIT: Sentences[Measured] = {
         " uncertainty can be estimated; more paths or a smaller p would help"
     ),
 }
+
+
+def _paths_or(e: Evidence) -> str:
+    """Return "more paths or ", but where nothing is random, so that paths tell nothing new."""
+    return "" if e.count == NO_SAMPLING_NOISE else "more paths or "
+
+
 OF_THE_FIT: Sentences[Evidence] = {
     "has_two_depths": lambda e: (
         "two depths cannot tell a slow order from another limit; give at least three, better five over a"
@@ -156,11 +163,11 @@ OF_THE_FIT: Sentences[Evidence] = {
         f" extrapolation says {e.rate:.2f}, and no order is given; deeper networks would tell"
     ),
     "may_not_fall": lambda e: (
-        "the interval of the order contains 0; more paths or a wider range of depths would help"
+        f"the interval of the order contains 0; {_paths_or(e)}a wider range of depths would help"
     ),
     "may_level_off": lambda e: (
         f"a floor, as if the limit were another one, has probability {e.floor.probability:.2f}"
-        f" ({e.levels.doubtful:g} is allowed); more paths or deeper networks would decide"
+        f" ({e.levels.doubtful:g} is allowed); {_paths_or(e)}deeper networks would decide"
     ),
     "may_hide_a_floor": lambda e: (
         f"{e.what} fall, but up to {_of_deepest(e, e.floor.upper)} may be a floor, which several interfering"
