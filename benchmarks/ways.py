@@ -20,8 +20,8 @@ NUMBERS = 2**19
 WIDE_WORK = 2**18
 """Paths times the width above which nothing is run: every way takes minutes on a slow core."""
 MOST_REPEATS, ENOUGH = 12, 0.3
-"""Calls of a hundredth of a second are repeated up to so often, or for so many seconds: of three such calls
-the least still varies by a third."""
+"""How often a short call is repeated at most, and for how many seconds. The least of three calls, each of a
+hundredth of a second, still varies by a third."""
 MOST, NARROW = 1.25, 8
 """How many times the best that `auto` may take, and the width below which it always draws matrices.
 

@@ -23,10 +23,9 @@ STATES, SIZES = 3, (0.1, 1.0, 30.0)
 """Paths of a trial, and how large their states are: small ones, and some far along a bent function."""
 AGREES = 1e-12
 """Relative error up to which a residual of a product is that of the matrix, in float64."""
-
-
-INSTEAD = "coupling='pathwise' draws whole matrices."
 DEPTH = 7
+"""Depth of the layer that is tried: no power of 2, so that a wrong power of the depth shows."""
+INSTEAD = "coupling='pathwise' draws whole matrices."
 SCALES = {
     torch.ops.aten.mul.Tensor,
     torch.ops.aten.mul.Scalar,

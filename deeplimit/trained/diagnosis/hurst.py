@@ -177,9 +177,9 @@ class _Blocks:
     def of(cls, gram: LayerGram, about_mean: bool, equal_sizes: bool = False) -> _Blocks:
         products = gram.products
         if equal_sizes:
-            # Sizes of n entries fluctuate, so that cosines are too small by (1 - c²)/2n of themselves.
-            found_cosines = cosines(gram)
-            products = found_cosines * (1 + (1 - found_cosines**2) / (2 * gram.entries))
+            # Layers' sizes fluctuate: with n Gaussian entries a mean cosine is c (1 - (1 - c²)/2n).
+            products = cosines(gram)
+            products = products * (1 + (1 - products**2) / (2 * gram.entries))
         blocks = diagonal_blocks(products / np.trace(products))
         size = blocks.shape[-1]
         labels = gram.groups or (0,) * len(gram.products)

@@ -59,7 +59,7 @@ class Replaceable(ABC):
         return found
 
     def measured(self, name: str) -> Stack:
-        """Return the layers by which trend and noise of a weight are told apart: its own."""
+        """Return the layers from which the trend of a weight is estimated: its own."""
         return self.stacks[name]
 
     @abstractmethod

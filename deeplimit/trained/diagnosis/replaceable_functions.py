@@ -70,8 +70,8 @@ def _copied(value: Any) -> Any:
 class FunctionLayers(Replaceable):
     """A module whose layers are the blocks of a list, as functions; layer k is the k-th unit vector.
 
-    Combinations of functions are rows of a matrix (L, L), which is what the controls replace. Trend and noise
-    are told apart by what the blocks add to the states before the middle one.
+    Combinations of functions are rows of a matrix (L, L), which is what the controls replace. The trend is
+    estimated from what the blocks add to the states before the middle one.
     """
 
     def __init__(self, model: nn.Module, batch: Any, layers: str | None) -> None:
@@ -136,7 +136,7 @@ def _list_of(model: nn.Module, layers: str | None) -> str:
     if layers is not None:
         named = str(layers).removesuffix("{}").removesuffix(".")
         if named not in lists:
-            known = ", ".join(f"{name}.{{}}" for name in lists) or "none"
+            known = ", ".join(f"{name}.{{}}" if name else "{}" for name in lists) or "none"
             raise ValueError(
                 f"layers={layers!r} must name a list of at least {LEAST} blocks; there are {known}."
             )
