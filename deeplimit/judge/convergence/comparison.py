@@ -294,9 +294,8 @@ def compare(
 
 def _nothing_is_random(network: ResidualNetwork, limit: object) -> bool:
     """Whether networks and limit are the same in every path; a function f(t, h) has no noise."""
-    inner, independent = Independent.unmarked(limit)
-    is_drawn = independent or getattr(inner, "is_random", hasattr(inner, "sde_type"))
-    return not (network.is_random or is_drawn)
+    inner, _ = Independent.unmarked(limit)
+    return not (network.is_random or getattr(inner, "is_random", hasattr(inner, "sde_type")))
 
 
 def _read_reference(reference: object, depths: tuple[int, ...] | None) -> int:
