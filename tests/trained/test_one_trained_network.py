@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from stacks import BatchNormed, Transformer, images, make, tokens
 from torch import nn
 
 import deeplimit as dl
+from deeplimit.common.verdict import LayersVerdict
 from deeplimit.trained.diagnosis.network import diagnose_network
 
 DEPTH = 12
@@ -53,10 +55,37 @@ def test_independent_layers_have_no_order(independent):
     assert independent.ordered == ()
     assert "13 objects" in independent.headline
     assert {str(each.verdict) for each in independent.objects} <= {"independent", "cannot tell"}
-    assert independent.verdict == "measured"
+    assert independent.verdict == "independent"
     for name, statistics in by_name(independent).items():
         assert statistics.hurst_interval[0] < 0.55, name
         assert statistics.noise > 0.85, name
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict"),
+    [
+        (("independent", "independent", "cannot tell"), "independent"),
+        (("smooth trend", "smooth trend", "cannot tell"), "smooth trend"),
+        (("independent", "cannot tell"), "cannot tell"),
+        (("cannot tell", "cannot tell"), "cannot tell"),
+        (("independent", "rough", "cannot tell"), "measured"),
+    ],
+)
+def test_objects_that_cannot_tell_do_not_contradict(independent, words, verdict):
+    first = independent.objects[0]
+    objects = tuple(
+        replace(first, verdict=LayersVerdict(word), correlation="none" if word == "independent" else word)
+        for word in words
+    )
+    assert replace(independent, objects=objects).verdict == verdict
+
+
+def test_layers_that_share_a_part_somewhere_are_not_independent(independent):
+    first = independent.objects[0]
+    shared = replace(
+        first, verdict=LayersVerdict.CANNOT_TELL, correlation="cannot tell", noise=0.2, noise_interval=(0.1, 0.3)
+    )
+    assert replace(independent, objects=(first, first, shared)).verdict == "cannot tell"
 
 
 def test_layers_that_turn_slowly_are_seen_in_weights_and_functions(ordered):

@@ -142,9 +142,18 @@ class NetworkDiagnosis(Report):
 
     @property
     def verdict(self) -> LayersVerdict:
-        """The word on which all objects agree, or "measured" where they differ. It names no limit."""
-        words = {each.verdict for each in self.objects}
-        return words.pop() if len(words) == 1 else LayersVerdict.MEASURED
+        """The word of the objects that can tell, if most can; "measured" where they differ. It names no limit.
+
+        Layers are "independent" only if objects that cannot tell do not surely share a part either.
+        """
+        words = Counter(each.verdict for each in self.objects)
+        left_open = words.pop(LayersVerdict.CANNOT_TELL, 0)
+        if len(words) > 1:
+            return LayersVerdict.MEASURED
+        word, count = words.popitem() if words else (LayersVerdict.CANNOT_TELL, left_open)
+        if word == LayersVerdict.INDEPENDENT and self._known is not None and self._known.reading != "like independent":
+            return LayersVerdict.CANNOT_TELL
+        return word if count > left_open or not left_open else LayersVerdict.CANNOT_TELL
 
     @property
     def ordered(self) -> tuple[Examined, ...]:
@@ -168,6 +177,8 @@ class NetworkDiagnosis(Report):
         undecided = sum(each.correlation == UNDECIDED for each in self.objects)
         if self.ordered:
             seen = f"an order over depth in {len(self.ordered)} of {objects} ({level})"
+        elif undecided and self.verdict == LayersVerdict.INDEPENDENT:
+            seen = f"no order over depth in {count - undecided} of {objects} ({level})"
         elif undecided and (found := self._known) is not None:
             seen = f"{wording.undecided(found)} in {undecided} of {objects} ({level})"
         else:
