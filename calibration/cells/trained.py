@@ -74,13 +74,10 @@ def diagnosing(law: str, width: int, depths: tuple[int, ...]) -> Callable[[int],
 
 
 def replicated(make: Make) -> Make:
-    """Return two networks at each depth, each seed with a trend of its own."""
-
-    def made(rng: np.random.Generator, width: int, depths: tuple[int, ...]) -> Mapping[int, Any]:
-        first, second = make(rng, width, depths), make(rng, width, depths)
-        return {depth: [first[depth], second[depth]] for depth in depths}
-
-    return made
+    """Return two networks at each depth, each with a trend of its own, as each training has its optimum."""
+    return lambda rng, width, depths: {
+        depth: [make(rng, width, (depth,))[depth] for _ in range(2)] for depth in depths
+    }
 
 
 def of_two_seeds(law: str) -> Callable[[int], Diagnosing]:

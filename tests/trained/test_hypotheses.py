@@ -50,6 +50,13 @@ WHITE = {"smoothness": near(0.0), "roughness": near(0.5)}
         ({"concentration": near(-0.5, 0.4)}, "cannot tell", "may_be_sparse"),
         ({**STAYS, "fresh": (0.8, 0.9)}, "cannot tell", "may_be_a_rough_path"),
         (STAYS, "sde", "keeps_noise_and_trend"),
+        ({**STAYS, "trend": trend(0.5, 5.0)}, "sde", "keeps_noise_and_own_trends"),
+        (
+            {**STAYS, "trend": trend(0.5, 1.8)},
+            "cannot tell",
+            "may_hide_a_trend",
+        ),  # as noise of H = .65 has it
+        ({**STAYS, "trend": trend(0.5, 5.0), "fresh": (0.8, 0.9)}, "cannot tell", "may_be_a_rough_path"),
         ({**STAYS, **NONE}, "no trend", "is_noise_that_stays"),
         ({**STAYS, "trend": trend(0.5, 0.1, error=0.2)}, "cannot tell", "may_hide_a_trend"),
         ({**WHITE, **NONE}, "no trend", "layers_are_independent"),
@@ -64,6 +71,7 @@ WHITE = {"smoothness": near(0.0), "roughness": near(0.5)}
         ({**ROUGH, "noise": near(0.2)}, "cannot tell", "grows_rough"),
         ({"size": near(0.0)}, "neural-ode", "keeps_its_size"),
         ({"homogeneous": True}, "neural-ode", "keeps_its_size"),
+        ({"size": near(0.0, 0.2)}, "cannot tell", "is_smooth"),
         ({}, "linear-ode", "shrinks_smoothly"),
         ({"noise": UNKNOWN, "below_rounding": True, **ROUGH}, "linear-ode", "shrinks_smoothly"),
         ({"smoothness": near(0.05, 0.3)}, "cannot tell", "is_uncertain"),  # noise falls; neighbours may not

@@ -83,7 +83,11 @@ def test_objects_that_cannot_tell_do_not_contradict(independent, words, verdict)
 def test_layers_that_share_a_part_somewhere_are_not_independent(independent):
     first = independent.objects[0]
     shared = replace(
-        first, verdict=LayersVerdict.CANNOT_TELL, correlation="cannot tell", noise=0.2, noise_interval=(0.1, 0.3)
+        first,
+        verdict=LayersVerdict.CANNOT_TELL,
+        correlation="cannot tell",
+        noise=0.2,
+        noise_interval=(0.1, 0.3),
     )
     assert replace(independent, objects=(first, first, shared)).verdict == "cannot tell"
 

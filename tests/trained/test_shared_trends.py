@@ -5,12 +5,13 @@ import pytest
 import torch
 from scipy import stats
 
+import deeplimit as dl
 from calibration import depth_sweeps
 from deeplimit.trained.diagnosis import sweep
 from deeplimit.trained.diagnosis.fresh_noise import effective_entries, fresh_share
 from deeplimit.trained.diagnosis.norms import LayerNorms
 from deeplimit.trained.diagnosis.stacks import Stack
-from deeplimit.trained.diagnosis.trend import agreement
+from deeplimit.trained.diagnosis.trend import TrendEvidence, agreement
 
 LEVEL = 1e-5
 
@@ -39,6 +40,30 @@ def test_trends_of_opposite_sign_in_half_of_the_networks_are_not_shared():
     turned = {depth: {"A": stacks["A"] * (-1) ** k} for k, (depth, stacks) in enumerate(weights.items())}
     assert agreement(norms(weights), coins()) < 0.01
     assert agreement(norms(turned), coins()) > 0.05
+
+
+def test_networks_that_each_have_a_trend_of_their_own_are_sdes():
+    rng = np.random.default_rng(3)
+    weights = {
+        L: depth_sweeps.sweep(rng, depth_sweeps.smooth(rng, 6), 0.3, 1.0, 6, (L,))[L]
+        for L in (16, 32, 64, 128, 256)
+    }
+    report = dl.diagnose(weights)
+    assert (report.verdict, report.rule) == ("sde", "keeps_noise_and_own_trends")
+    assert report.findings[0].trend_p_value > 0.005
+    assert report.beta_interval[0] < 0.3 < report.beta_interval[1]
+    assert report.beta_interval[1] - report.beta_interval[0] < 0.3
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("hurst", "width"), [(0.5, 1), (0.5, 6), (0.6, 3), (0.65, 3)])
+def test_noise_with_memory_has_no_trend_of_its_own(hurst, width):
+    """It may seem to have one in 1 % of sweeps at most."""
+    passed = 0
+    for seed in range(60):
+        weights = depth_sweeps.fractional(np.random.default_rng(seed), hurst, width, (16, 32, 64, 128, 256))
+        passed += TrendEvidence.of(norms(weights), coins(seed)).over_memory() > 1
+    assert passed <= stats.binom.isf(LEVEL, 60, 0.01)
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0, 1.5])

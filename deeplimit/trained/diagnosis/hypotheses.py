@@ -77,6 +77,11 @@ class Evidence:
         return self.trend.p_value <= LEVEL
 
     @property
+    def has_own_trends(self) -> bool:
+        """Whether networks have trends, each its own or all one."""
+        return self.has_trend or self.trend.over_memory() > 1
+
+    @property
     def noise_stays(self) -> bool:
         """Whether noise keeps a bounded quadratic variation at all depths."""
         low, high = self.noise.sure
@@ -133,10 +138,12 @@ def rules(e: Evidence) -> verdict.RuleByRule[RegimeVerdict]:
     yield (
         RegimeVerdict.CANNOT_TELL,
         "may_be_a_rough_path",
-        e.noise_stays and e.has_trend and e.fresh[1] < FRESH,
+        e.noise_stays and e.has_own_trends and e.fresh[1] < FRESH,
     )
     # Noise of bounded quadratic variation about a trend.
     yield RegimeVerdict.SDE, "keeps_noise_and_trend", e.noise_stays and e.has_trend
+    # The same, and the trend of each network is another one.
+    yield RegimeVerdict.SDE, "keeps_noise_and_own_trends", e.noise_stays and e.has_own_trends
     # Noise of bounded quadratic variation, and next to no trend.
     yield RegimeVerdict.NO_TREND, "is_noise_that_stays", e.noise_stays and e.trend.share() < NEGLIGIBLE
     # Layers of any size that are independent in every network.
@@ -154,6 +161,8 @@ def rules(e: Evidence) -> verdict.RuleByRule[RegimeVerdict]:
     yield RegimeVerdict.NEURAL_ODE, "keeps_its_size", keeps_its_size(e)
     # A trend that vanishes like a power of depth, and noise that vanishes faster.
     yield RegimeVerdict.LINEAR_ODE, "shrinks_smoothly", _is_smooth(e) and e.size.sure[0] > 0
+    # Layers are smooth; whether they keep their size is open.
+    yield RegimeVerdict.CANNOT_TELL, "is_smooth", _is_smooth(e) and e.size.sure[1] > 0
     # What remains.
     yield RegimeVerdict.CANNOT_TELL, "is_uncertain", True
 

@@ -142,7 +142,7 @@ class NetworkDiagnosis(Report):
 
     @property
     def verdict(self) -> LayersVerdict:
-        """The word of the objects that can tell, if most can; "measured" where they differ. It names no limit.
+        """The word of the objects that can tell, if most can; "measured" where they differ. It is no limit.
 
         Layers are "independent" only if objects that cannot tell do not surely share a part either.
         """
@@ -150,8 +150,12 @@ class NetworkDiagnosis(Report):
         left_open = words.pop(LayersVerdict.CANNOT_TELL, 0)
         if len(words) > 1:
             return LayersVerdict.MEASURED
-        word, count = words.popitem() if words else (LayersVerdict.CANNOT_TELL, left_open)
-        if word == LayersVerdict.INDEPENDENT and self._known is not None and self._known.reading != "like independent":
+        word, count = words.popitem() if words else (LayersVerdict.CANNOT_TELL, 0)
+        if (
+            word == LayersVerdict.INDEPENDENT
+            and self._known is not None
+            and self._known.reading != "like independent"
+        ):
             return LayersVerdict.CANNOT_TELL
         return word if count > left_open or not left_open else LayersVerdict.CANNOT_TELL
 

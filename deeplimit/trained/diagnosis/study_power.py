@@ -16,7 +16,6 @@ from deeplimit.common.verdict import RegimeVerdict
 from deeplimit.trained.diagnosis import correlations, hypotheses, slopes
 from deeplimit.trained.diagnosis.network_report import LEVEL
 from deeplimit.trained.diagnosis.norms import LEAST_LAYERS
-from deeplimit.trained.diagnosis.trend import FLIPS
 
 SCATTERS = (0.0, 0.03, 0.1)
 """Relative scatters of a size among networks, for which widths are printed: none is the best case."""
@@ -39,7 +38,6 @@ class StudyPower:
         order_level: p-value at which the order of one object counts as real: 1 % over all objects, depths and
             steps together, and at most 0.3 %.
         order_floors: smallest p-value that the order of layers can have, by depth.
-        trend_level, trend_floor: the same for a trend that networks share.
     """
 
     depths: tuple[int, ...]
@@ -48,8 +46,6 @@ class StudyPower:
     steps: int
     order_level: float
     order_floors: dict[int, float]
-    trend_level: float
-    trend_floor: float
 
     def half_width(self, scatter: float = 0.0) -> float:
         """Return half the 99 % interval of an exponent, where sizes scatter so much among networks.
@@ -64,11 +60,6 @@ class StudyPower:
     @property
     def _noise_half_width(self) -> float:
         return _half_width(self._networks, of_noise=True)
-
-    @property
-    def _shares(self) -> bool:
-        """Whether there are networks enough to be alike by more than chance."""
-        return self.trend_floor <= self.trend_level
 
     @property
     def _networks(self) -> tuple[int, ...]:
@@ -87,8 +78,7 @@ class StudyPower:
             return (str(RegimeVerdict.CANNOT_TELL),)
         reach = {
             RegimeVerdict.LINEAR_ODE: width < 1.0,  # β is below 1, and must be seen to be above 0
-            RegimeVerdict.SDE: (self._shares or self.objects > 1)
-            and self._noise_half_width <= hypotheses.STEADY,
+            RegimeVerdict.SDE: self._noise_half_width <= hypotheses.STEADY,
             RegimeVerdict.NEURAL_ODE: width < hypotheses.NEURAL,
             RegimeVerdict.NO_TREND: True,
             RegimeVerdict.SPARSE: width < 1.0 + hypotheses.SPARSE,  # a few layers have slope -1
@@ -111,19 +101,12 @@ class StudyPower:
         width, words = self.half_width(), self.verdicts
         if math.isnan(width):
             return (*found, "no verdict over depths: it needs at least three different depths")
-        if not self._shares:
-            networks = _count(len(self._networks), "network")
-            found.append(
-                f'no trend beside noise, as of "sde", can be found in one weight: {networks} are alike by'
-                f" chance with probability {self.trend_floor:.2g} at least, and the level is"
-                f" {self.trend_level:g}. Give five networks or more"
-            )
         for word, what, half in (
             (RegimeVerdict.SDE, "noise", self._noise_half_width),
             (RegimeVerdict.NEURAL_ODE, "sizes", width),
             (RegimeVerdict.LINEAR_ODE, "sizes", width),
         ):
-            if word not in words and (word is not RegimeVerdict.SDE or self._shares):
+            if word not in words:
                 found.append(
                     f'"{word}" cannot be found: the exponent of {what} is known to ±{half:.2f} at best. Give'
                     " more depths, further apart"
@@ -186,9 +169,6 @@ def study_power(depths: Sequence[int], seeds: int = 3, *, objects: int = 1, step
         steps=taken,
         order_level=min(correlations.LEVEL, LEVEL / (tested * len(levels) * max(taken, 1))),
         order_floors={depth: _order_floor(depth, count) for depth in levels},
-        trend_level=hypotheses.LEVEL,
-        # Flips of all even parts, or of all odd ones, change no cosine: 4 of 4^n flips are none.
-        trend_floor=max(4.0 ** (1 - count * len(levels)), 1 / (1 + FLIPS)),
     )
 
 

@@ -189,6 +189,11 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
         f"{e.weight} has noise whose quadratic variation stays bounded and does not vanish: D4 changes like"
         f" {_power(e.noise)}. It also has a trend, which networks share (p = {e.trend.p_value:.2g})"
     ),
+    "keeps_noise_and_own_trends": lambda e: (
+        f"{e.weight} has noise whose quadratic variation stays bounded and does not vanish: D4 changes like"
+        f" {_power(e.noise)}. Each network also has a trend, of at least {e.trend.least_share():.2g} times"
+        f" the noise's slow energy, which networks need not share (p = {e.trend.p_value:.2g})"
+    ),
     "is_noise_that_stays": lambda e: (
         f"{e.weight} is noise whose quadratic variation stays bounded (D4 changes like {_power(e.noise)}),"
         f" and no trend is found (p = {e.trend.p_value:.2g}; it has at most {100 * e.trend.share():.0f} % of"
@@ -225,6 +230,10 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
     "shrinks_smoothly": lambda e: (
         f"{e.weight} is a trend alone, of size L^-β with β = {_value(e.size)}: {_falls(e)}, so that it has no"
         " quadratic variation in the limit"
+    ),
+    "is_smooth": lambda e: (
+        f"{e.weight} is a trend alone ({_falls(e)}), as of an ODE. Whether it keeps its size (β = 0) or"
+        f" shrinks (β > 0, a linear ODE) is open: β is {_value(e.size)}. More depths or seeds would tell"
     ),
     "is_uncertain": lambda e: (
         f"{e.weight}: {_falls(e) if e.noise_falls else f'D4 changes like {_power(e.noise)}'}; its size is"
