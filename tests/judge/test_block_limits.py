@@ -92,6 +92,29 @@ WITHOUT = {
     "law_is_another_one": moving_average,
     "turns_as_far_at_any_depth": stack(tanh_first, 0.5, lambda depth: 0.9),
 }
+
+
+def drawn_once(depth):
+    with seeded(0):
+        return [Residual(tanh_first(), depth**-0.5) for _ in range(depth)]
+
+
+def outputs_drawn_once(depth):
+    """As with an initialiser whose seed is the same in every call: inner weights alone are drawn anew."""
+    made = [nn.Sequential(linear(), nn.ReLU(), linear()) for _ in range(depth)]
+    dl.init.iid_([branch[2].weight for branch in made], exponent=0)
+    return [Residual(branch, depth**-0.5) for branch in made]
+
+
+def alternating(depth):
+    branch = tanh_first()
+    return [Residual(branch, (-1) ** k * depth**-0.5) for k in range(depth)]
+
+
+UNTOLD = {
+    "layers_are_fixed": drawn_once,
+    "neighbours_undo_each_other": alternating,
+}
 CASES = [(limit, name) for limit, cases in KNOWN.items() for name in cases]
 
 
@@ -113,6 +136,12 @@ def test_a_known_limit_is_named_with_its_exponent(limit, name):
 def test_a_stack_without_a_limit_has_none_named(rule):
     report = found(WITHOUT[rule])
     assert (report.verdict, report.limit, report.equation, report.rule) == ("none", None, None, rule)
+
+
+@pytest.mark.parametrize("rule", UNTOLD)
+def test_moments_that_say_nothing_of_a_law_are_not_read(rule):
+    report = found(UNTOLD[rule])
+    assert (report.verdict, report.limit, report.rule) == ("cannot tell", None, rule)
 
 
 @pytest.mark.nightly

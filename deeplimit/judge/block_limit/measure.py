@@ -43,6 +43,7 @@ class AtDepth:
         concentration: square of a network's shares in the layers' variances, summed over layers, per network
             (R,): about 1/N where all layers carry the sum, no less at any depth where it jumps.
         anisotropy: 1 where the covariance of an update is a multiple of the identity, else larger.
+        fixed: share of the squares that is the same in every network and differs between neighbouring layers.
         displacement, growth, turned: |h_L - h_0|/|h_0|, |h_L|/|h_0|, cos(h_L, h_0), per network (R,).
         inputs_start, inputs_end: mean cosine between different inputs' states, before and after all blocks.
     """
@@ -60,6 +61,7 @@ class AtDepth:
     largest_update: float
     concentration: np.ndarray
     anisotropy: float
+    fixed: float
     displacement: np.ndarray
     growth: np.ndarray
     turned: np.ndarray
@@ -147,6 +149,7 @@ def moments(
         largest_update=float((squares.max(axis=(0, 1)) / np.maximum(squares.sum(axis=(0, 1)), 1e-300)).max()),
         concentration=concentration,
         anisotropy=anisotropy,
+        fixed=_fixed(every),
         displacement=(np.linalg.norm(end - start, axis=2) / sizes).mean(axis=1),
         growth=(np.linalg.norm(end, axis=2) / sizes).mean(axis=1),
         turned=_cosine(start, end).mean(axis=1),
@@ -171,6 +174,19 @@ def _between(states: np.ndarray) -> float:
     if states.shape[1] == 1:
         return 1.0
     return float(_cosine(states, np.roll(states, 1, axis=1)).mean())
+
+
+def _fixed(every: np.ndarray) -> float:
+    """Return the nugget of the layers' means over networks (R, N, n, c), relative to all squares.
+
+    Second differences leave out what changes slowly over layers, and the product of the means of two halves of
+    the networks what changes from network to network.
+    """
+    if every.shape[1] < 3 or not every.any():
+        return 0.0
+    halves = (every[0::2].mean(axis=0), every[1::2].mean(axis=0))
+    first, second = (np.diff(mean, 2, axis=0) for mean in halves)
+    return float((first * second).mean() / 6 / (every**2).mean())
 
 
 def _anisotropy(away: np.ndarray, random: np.random.Generator) -> float:

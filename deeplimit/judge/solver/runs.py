@@ -318,7 +318,7 @@ def _levels(plan: Plan, x: Tensor, brownian: SharedBrownian | None, move: Progre
     for count in plan.steps:
         times = torch.linspace(0, 1, count + 1, dtype=torch.float64)
         with torch.no_grad(), validation.noted(CALLED):
-            got = plan.solver.run(plan.equation, x, brownian, times)
+            got = plan.solver.run(plan.equation, x.clone(), brownian, times)  # a solver may write into it
         found.append(_checked(plan, got, x, count))
         done += count
         move(done / sum(plan.steps))

@@ -214,7 +214,7 @@ def _measured(plan: _Plan) -> tuple[np.ndarray, np.ndarray, float]:
         for j, tolerance in enumerate(plan.tolerances):
             tally = _Tally()
             with torch.no_grad(), validation.noted(CALLED):
-                got = plan.run(_counting(plan.equation, tally), x, brownian, tolerance)
+                got = plan.run(_counting(plan.equation, tally), x.clone(), brownian, tolerance)
             errors[i, j] = float((_checked(plan, got) - reference).norm())
             evaluations[i, j] = tally.count
     return errors, evaluations, own

@@ -98,8 +98,9 @@ def _for_modules(name: str, facts: Facts) -> str:
     if name == "young":
         return (
             "With two matrices per branch no theorem is known. Simulations find the critical exponent H where"
-            f" an activation stands between the matrices ({SIMULATED}). Where none does, as for the values of"
-            " attention, layers add up only like L^max(2H - 1, 1/2)."
+            f" an activation with a mean, such as ReLU, stands between the matrices ({SIMULATED}). Where none"
+            " does, as for the values of attention, or an odd one such as tanh, layers add up only like"
+            " L^max(2H - 1, 1/2)."
         )
     if name == "explosion" and facts.dependence == Dependence.INDEPENDENT:
         return "Where its input is normalised, a branch makes it grow only like L^(1/2 - exponent)."
