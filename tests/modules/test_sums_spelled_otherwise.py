@@ -62,6 +62,8 @@ SUMS = {
     "a batch of products added": lambda x, y: torch.baddbmm(x[None], y[None], torch.eye(WIDTH)[None])[0],
     "a product added, scaled": lambda x, y: torch.addmm(x / 2, y / 3, torch.eye(WIDTH), beta=2, alpha=3),
     "a product added": lambda x, y: torch.addmm(x, y, torch.eye(WIDTH)),
+    "part of the way to a sum": lambda x, y: torch.lerp(x, x + 4 * y, 0.25),
+    "a part of the way added": lambda x, y: x + 0.25 * ((x + 4 * y) - x),
     "subtracted from": lambda x, y: torch.rsub(-x, y),
     "subtracted from, scaled": lambda x, y: torch.rsub(-x / 2, y, alpha=2),
 }

@@ -267,7 +267,8 @@ def _joins(graph: Graph, additions: Sequence[Addition]) -> list[Join]:
         join = _join(graph, addition, through)
         if join is not None:
             joins.append(join)
-            through[addition.place] = join.addition.sides[join.skip].sources[0]
+            if not _subtracts(addition, join.skip):  # f(x) - x, as in x + (f(x) - x) / 2, does not go on from x
+                through[addition.place] = join.addition.sides[join.skip].sources[0]
     return joins
 
 
@@ -283,6 +284,8 @@ def _join(graph: Graph, addition: Addition, through: dict[Edge, Edge]) -> Join |
         root = next((place for place in candidates if place in places), None)
         if root is None:
             continue
+        if _subtracts(addition, 1 - skip) and branch == (root,):
+            return None  # (x + f(x)) - x is a branch, as in x + ((x + f(x)) - x) / 2
         region = graph.region(branch, root, through)
         parameters = tuple(
             dict.fromkeys(name for node in region if (name := graph.parameter(node)) is not None)
@@ -299,6 +302,11 @@ def _join(graph: Graph, addition: Addition, through: dict[Edge, Edge]) -> Join |
         graph.trace.continued.pop(addition.place, None)
         return Join(addition, skip, root, frozenset(region), parameters, root.node not in unnormalised)
     return None
+
+
+def _subtracts(addition: Addition, side: int) -> bool:
+    """Whether this side of an addition is taken off from the other."""
+    return side == 1 and kind(addition.place.node) == "Sub"
 
 
 def _unnormalised(graph: Graph, root: Any, node: Any) -> bool:

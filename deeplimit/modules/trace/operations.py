@@ -147,7 +147,11 @@ def spelled_out(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
         return None
     if name == "lerp":
         start, end, weight = _arguments(args, kwargs, "input", "end", "weight")
-        return (lambda: start * (1 - weight) + end * weight) if summable(start, end) else None
+        if not summable(start, end):
+            return None
+        if _adds_to(end, start):  # of x and x + f(x): a residual sum
+            return lambda: start + (end - start) * weight
+        return lambda: start * (1 - weight) + end * weight
     if name == "rsub":
         value, other = _arguments(args, kwargs, "input", "other")
         alpha = kwargs.get("alpha", 1)
@@ -162,6 +166,20 @@ def spelled_out(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
             return lambda: torch.add(value if beta == 1 else beta * value, left @ right, alpha=alpha)
     found = _reduction(name, args, kwargs)
     return None if found is None else _sum_of_parts(*found, mean=name == "mean")
+
+
+def _adds_to(total: torch.Tensor, part: torch.Tensor) -> bool:
+    """Whether a tensor is the sum of another one and of at most PARTS more."""
+    waiting = [total.grad_fn]
+    for _ in range(PARTS):
+        node = waiting.pop() if waiting else None
+        if node is None:
+            return False
+        if node is part.grad_fn or getattr(node, "variable", None) is part:
+            return True
+        if node.name().startswith("AddBackward"):
+            waiting += [item for item, _ in node.next_functions]
+    return False
 
 
 Reduction = tuple[Any, int, Any]
