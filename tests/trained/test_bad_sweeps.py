@@ -19,6 +19,8 @@ def by_depth(**changes):
 ROWS = [
     row("no mapping", lambda: dl.diagnose([1, 2]), TypeError, "weights", "1"),
     row("a name", lambda: dl.diagnose({"deep": stacks(8), 9: stacks(9)}), TypeError, "depth", "'deep'"),
+    row("twice", lambda: dl.diagnose([stacks(8), stacks(8)]), ValueError, "weights[1]", "weights[0]"),
+    row("twice, by depth", lambda: dl.diagnose({8: [stacks(8)] * 2, 9: stacks(9)}), ValueError, "depth 8"),
     row("too shallow", lambda: dl.diagnose({4: stacks(4)}), ValueError, "depth", "6", "4"),
     row("no network", lambda: dl.diagnose({8: 3.0}), TypeError, "weights[8]", "3.0"),
     row("other stacks", lambda: dl.diagnose(by_depth(W=1)), ValueError, "weights[16]", "W"),

@@ -179,8 +179,8 @@ def _between(states: np.ndarray) -> float:
 def _fixed(every: np.ndarray) -> float:
     """Return the nugget of the layers' means over networks (R, N, n, c), relative to all squares.
 
-    Second differences leave out what changes slowly over layers, and the product of the means of two halves of
-    the networks what changes from network to network.
+    Second differences leave out what changes slowly over layers, and the product of the means of two halves
+    of the networks what changes from network to network.
     """
     if every.shape[1] < 3 or not every.any():
         return 0.0

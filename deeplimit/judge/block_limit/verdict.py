@@ -40,9 +40,10 @@ ALIKE = 0.05
 grows by 15 % or more, which takes correlations of .075 together. Independent layers come to .01."""
 UNDONE = -0.15
 """Correlation of neighbouring layers below which they undo each other, unless the alignment falls, as for
-fractional noise. What is left of them, σ'σ summed over pairs, is a drift that sums at one state do not show."""
+fractional noise. What is left, σ'σ summed over pairs, is a drift that sums at one state do not show."""
 REMEMBERED = -0.3
-"""Exponent of the alignment from which it falls: fractional noise has 2H - 1, and correlation -0.19 at H = 0.35."""
+"""Exponent of the alignment from which it falls: fractional noise has 2H - 1, and correlation -0.19 where
+this is -0.3."""
 REJECTED = 1e-3
 """Adjusted p-value below which the network's law is not the measured limit's."""
 RUNAWAY = 3.0
@@ -54,9 +55,9 @@ CLOSE = 0.3
 FALLS = -0.35
 """Largest exponent of that distance: 1 for smooth layers, 1/2 where independent fluctuations vanish."""
 FIXED = 0.05
-"""Share of the updates' squares that is the same in all networks, and rough over layers, from which layers were
-drawn once for all of them. Independent layers have 0, with an error of .02 for 16 networks of 16 layers and
-width 2; smooth ones 1e-4 at 16 layers. Whether drawn once or alternating, it says nothing about a law."""
+"""Share of the updates' squares that is the same in all networks, and rough over layers, from which layers
+were drawn once for all of them. Independent layers have 0, with an error of .02 for 16 networks of 16 layers
+and width 2; smooth ones 1e-4 at 16 layers. Whether drawn once or alternating, it says nothing about a law."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,9 @@ class Evidence:
     @property
     def undoes_neighbours(self) -> bool:
         """Whether neighbouring layers cancel, over short distances and not as fractional noise does."""
-        falls = self.alignment is not None and self.alignment.high < 0 and self.alignment.exponent < REMEMBERED
+        falls = (
+            self.alignment is not None and self.alignment.high < 0 and self.alignment.exponent < REMEMBERED
+        )
         return self.varies and min(self.deepest.correlations[:1], default=0.0) < UNDONE and not falls
 
     @property

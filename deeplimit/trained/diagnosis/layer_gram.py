@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -90,3 +90,13 @@ def cosines(gram: LayerGram) -> np.ndarray:
     inverse = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
     scaled: np.ndarray = gram.products * inverse * inverse[:, None]
     return scaled
+
+
+def repeated(networks: Sequence[Mapping[Any, LayerGram]]) -> tuple[int, int] | None:
+    """Return the places of two networks whose layers have the same products, to the last bit; or None."""
+    for later, other in enumerate(networks):
+        for place, first in enumerate(networks[:later]):
+            both = first.keys() & other.keys()
+            if both and all(np.array_equal(first[key].products, other[key].products) for key in both):
+                return place, later
+    return None

@@ -16,7 +16,7 @@ from deeplimit.trained.diagnosis.branch_functions import functions_on
 from deeplimit.trained.diagnosis.influence import Influence, influence
 from deeplimit.trained.diagnosis.invariants import invariants
 from deeplimit.trained.diagnosis.layer_families import NoNumberedWeightsError, families
-from deeplimit.trained.diagnosis.layer_gram import LayerGram
+from deeplimit.trained.diagnosis.layer_gram import LayerGram, repeated
 from deeplimit.trained.diagnosis.network_report import NOISE, STATES, WEIGHTS, Examined, NetworkDiagnosis
 from deeplimit.trained.diagnosis.networks_of_sweep import made_by
 from deeplimit.trained.diagnosis.sources import Source, source_of
@@ -46,6 +46,11 @@ def diagnose_network(
     runs = [_run(each, **how) for each in replicates]
     first = runs[0]
     pooled = _pooled(runs)
+    if (twice := repeated([run.grams for run in runs])) is not None:
+        raise ValueError(
+            f"weights must be networks of different seeds, but weights[{twice[1]}] has the layers of"
+            f" weights[{twice[0]}]; leave it out, or draw and train it anew."
+        )
     untrained: dict[tuple[str, str], LayerGram] = {}
     if null is not None:
         made = [made_by(null, seed + k) for k in range(len(replicates))]

@@ -18,6 +18,7 @@ from deeplimit.trained.diagnosis.fresh_noise import fresh_share, sampling_varian
 from deeplimit.trained.diagnosis.hidden_slopes import NOTHING, hidden_trends
 from deeplimit.trained.diagnosis.hurst import roughness
 from deeplimit.trained.diagnosis.hypotheses import Evidence
+from deeplimit.trained.diagnosis.layer_gram import repeated
 from deeplimit.trained.diagnosis.measured import MeasuredNetwork, MeasuredWeight
 from deeplimit.trained.diagnosis.networks_of_sweep import Network, made_by, networks_of
 from deeplimit.trained.diagnosis.norms import PUBLISHED, QUANTITIES
@@ -64,6 +65,12 @@ def diagnose_sweep(
             "homogeneous=True needs residual factors: give delta at every depth, 1 where there is none."
         )
     measured = [MeasuredNetwork.of(network, homogeneous, spatial) for network in networks]
+    grams = [{key: each.gram for key, each in network.weights.items()} for network in measured]
+    if (twice := repeated(grams)) is not None:
+        raise ValueError(
+            f"weights must be networks of different seeds, but two of depth {measured[twice[1]].depth} have"
+            " the same layers; leave one out, or draw and train it anew."
+        )
     nulls = _nulls(networks, null, how) if null is not None else ()
     report = judge_networks(
         measured, confidence, homogeneous=homogeneous, seed=seed, start=start, nulls=nulls
