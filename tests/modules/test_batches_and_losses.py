@@ -39,7 +39,10 @@ def adam(model, depth):
 
 
 def test_a_batch_of_zeros_is_blamed_and_not_the_weights():
-    assert_refused(lambda: dl.check_depth(Bare, [2, 4], batch=torch.zeros(2, 4)), ValueError, "batch", "zero")
+    """Also where biases make a state of it, later than the first branch."""
+    zeros = torch.zeros(2, 4)
+    assert_refused(lambda: dl.check_depth(Bare, [2, 4], batch=zeros), ValueError, "batch", "zero")
+    assert_refused(lambda: dl.check_depth(Queries, [2, 4], batch=zeros), ValueError, "batch", "zero")
 
 
 def test_a_stream_that_begins_with_zeros_is_measured():

@@ -187,6 +187,13 @@ def measure_module(
         if not cut.complete:
             # The first forward may have computed a constant that later ones find in a cache.
             trace, found, gradients, cut = _two_forwards(model, batch, blocks, loss, seed, backward, trained)
+    if batch.is_zero or not any(
+        side.size for part in found.parts for side in trace.additions[part.ordinal].sides
+    ):
+        raise ValueError(
+            f"batch must not be zero: states of {type(model).__name__} have no size on it, with which updates"
+            " could be compared. Pass one whose entries are not all zero."
+        )
     return _summary(model, trace, found, cut, gradients, whole)
 
 
@@ -289,11 +296,6 @@ def _summary(
                 " before it do: look for weights or a batch with nan or infinity, or for numbers too large"
                 " for the dtype."
             )
-    if not any(side.size for part in found.parts for side in trace.additions[part.ordinal].sides):
-        raise ValueError(
-            f"batch must not be zero: every state and every update of {type(model).__name__} is zero on it,"
-            " so that nothing can be measured. Pass one whose entries are not all zero."
-        )
     renormed = {part.branch.stream for part in found.parts if part.renormed}
     measured = []
     for part in found.parts:

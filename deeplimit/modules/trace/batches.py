@@ -25,6 +25,12 @@ class Batch:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether there are tensors, all of real numbers that are 0."""
+        given = [value for value in (*self.args, *self.kwargs.values()) if isinstance(value, torch.Tensor)]
+        return bool(given) and all(value.is_floating_point() and not value.any() for value in given)
+
 
 def as_batch(model: nn.Module, batch: Any, name: str = "batch") -> Batch:
     """Return the arguments for `model`: a tensor, a tuple of arguments, a dict of keywords, or made up.
