@@ -175,8 +175,18 @@ def test_copies_are_a_finding_where_a_rule_assumes_independent_layers(build, exp
     assert check(mended(alike(build), report), expected).ok
 
 
+def test_copies_are_named_beside_a_scale_that_is_wrong_too():
+    """So that the lines of one report, all together, set the network right."""
+    copied = alike(built(plain, exponent=0.0, norm=True))
+    report = check(copied)
+    assert {finding.about for finding in report.findings} == {"exponent", "copies"}
+    assert check(mended(copied, report)).ok
+
+
 def test_tied_layers_pass_under_their_own_rule_alone():
     assert check(tied, 1.0).ok
+    (finding,) = check(tied, 0.5).findings  # and no advice to scale them for another one
+    assert (finding.about, finding.fix, finding.factor) == ("copies", "", None)
     assert check(tied, "completep").ok
     assert not check(lambda depth: Net([Branch(depth**-0.5)] * depth, plain)).ok
 

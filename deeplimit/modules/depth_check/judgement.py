@@ -23,7 +23,12 @@ from deeplimit.modules.depth_check.scaling import UNEVEN, BranchScaling, excess,
 from deeplimit.modules.depth_check.stream_findings import about_missing_skips, about_skip, about_streams
 from deeplimit.modules.depth_check.stream_scaling import streams
 from deeplimit.modules.depth_check.uneven_layers import against_layers
-from deeplimit.modules.depth_check.whole_findings import about_copies, about_dropout, as_profiles
+from deeplimit.modules.depth_check.whole_findings import (
+    about_copies,
+    about_dropout,
+    as_profiles,
+    suits_copies,
+)
 from deeplimit.modules.trace.naming import alike
 from deeplimit.version import versions
 
@@ -193,9 +198,11 @@ def _of_the_whole(
     totals: Sequence[int],
 ) -> list[Finding]:
     """Return the findings of a kind of branch with those that no single part shows."""
-    told = as_profiles(scaling, target, found, depths, totals)
-    told += [] if told else about_copies(scaling, target, depths, totals)
-    return told + about_dropout(scaling)
+    of_biases = any(finding.parameter == part.name for finding in found for part in biases_of(scaling))
+    # A bias that is too large makes layers alike: that is said first.
+    copies = [] if of_biases else about_copies(scaling, target, depths, totals)
+    told = [] if suits_copies(copies) else as_profiles(scaling, target, found, depths, totals)
+    return told + copies + about_dropout(scaling)
 
 
 def _unless_broken(

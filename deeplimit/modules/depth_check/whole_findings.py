@@ -17,6 +17,8 @@ ALIGNED, TOLD_APART = 0.9, 0.6
 0.5; a positive mean of a ReLU's outputs leaves them below 0.85 at the depths of a check."""
 INDEPENDENT = (0.25, 0.75)
 """Exponents between these are asked for because layers are independent."""
+SUITS = 0.1
+"""Layers that share their weights are rightly scaled where the exponent is within this of 1."""
 FIRST_LAYERS = 4
 """Fewer layers follow any profile."""
 EXACT = 1e-4
@@ -60,10 +62,22 @@ def about_copies(
                 about="copies",
             )
         ]
+    if scaling.exponent is not None and abs(scaling.exponent - 1) < SUITS:
+        told = (
+            f"is one weight of all {layers} layers. Layers that share their weights ask for exponent 1, which"
+            f" this branch has ({scaling.exponent:.2f}): expected={target:g} is for layers that are drawn"
+            " apart. Pass expected=1"
+        )
+        return [Finding(scaling.kind, projection.name, None, f"{told}.", about="copies")]
     factor = power_in_code(1.0, "depth", 1 - target)
     fix = f"{IN_FORWARD}x = x + {factor} * branch(x)  # depth: the number of layers"
     told = f"{told}. Layers that share their weights ask for exponent 1."
     return [Finding(scaling.kind, projection.name, grown, told, fix=fix, about="copies")]
+
+
+def suits_copies(found: Sequence[Finding]) -> bool:
+    """Whether layers share their weights and are scaled as that asks: then nothing else is wrong."""
+    return any(finding.about == "copies" and finding.factor is None for finding in found)
 
 
 def profile_of(part: PartScaling) -> tuple[float, tuple[float, ...]] | None:
