@@ -125,10 +125,16 @@ class AdaptiveODE(Solver):
         return self.states[index]
 
 
-def solve(field: Callable[[Any, Tensor], Tensor], state: Tensor, times: Tensor, tolerance: float) -> Tensor:
+def solve(
+    field: Callable[[Any, Tensor], Tensor],
+    state: Tensor,
+    times: Tensor,
+    tolerance: float,
+    cure: str = "a larger tolerance= may help",
+) -> Tensor:
     """Return the solution at `times` (K,) as (K, P, d); times are float64 whatever the states are.
 
-    Raises RuntimeError where the solver gives up, with what to do.
+    Raises RuntimeError where the solver gives up, with what to do, which ends with `cure`.
     """
     import torchdiffeq  # here: it brings scipy.integrate, which an SDE's first comparison needs not wait for
 
@@ -145,7 +151,6 @@ def solve(field: Callable[[Any, Tensor], Tensor], state: Tensor, times: Tensor, 
         raise RuntimeError(
             f"the reference ODE could not be solved to tolerance {tolerance:g} between t ="
             f" {times[0].item():.4g} and {times[-1].item():.4g} ({error}). Its right-hand side may be"
-            " discontinuous in time, or the solution or an input so large that it overflows; a larger"
-            " tolerance= may help."
+            f" discontinuous, or the solution or an input so large that it overflows; {cure}."
         ) from error
     return solution

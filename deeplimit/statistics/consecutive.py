@@ -225,7 +225,8 @@ def fit_order(found: Differences, corrections: Corrections | None = None) -> Ord
 
 def _fitted(found: Differences, corrections: Corrections | None, lost: float) -> Order | None:
     """Return the order of all levels together."""
-    kept = (found.sizes > 0).all(axis=1) & ((found.squares > 0) | ~np.isfinite(found.squares)).all(axis=1)
+    last = (found.squares > 0) | ~np.isfinite(found.squares) | found.exact  # those at the end, of noise alone
+    kept = (found.sizes > 0).all(axis=1) & last.all(axis=1)
     sizes, squares, products = found.sizes[kept], found.squares[kept], found.products[kept]
     count, levels = sizes.shape
     if levels < 2 or count < (1 if found.exact else levels + 3):

@@ -22,6 +22,7 @@ from deeplimit.equations.schemes import STRATONOVICH, TORCHSDE
 from deeplimit.equations.solvers import solve
 from deeplimit.equations.torchsde_step import AsTorchsde
 from deeplimit.judge.solver.shared_path import LARGEST_GRID, SharedBrownian, draw
+from deeplimit.judge.solver.verdict import EXACT_SOLUTION
 
 Run = Callable[[Any, Tensor, Any, Tensor], Tensor]
 """solver(equation, x, brownian, times) -> states (P, d) at the last time, or (len(times), P, d) at all."""
@@ -307,8 +308,25 @@ def _ode_reference(plan: Plan, x: Tensor) -> tuple[Tensor | None, Tensor | None]
     if plan.reference == "exact":
         return _exact(plan.equation, x, None, times[1:]), None
     field = plan.equation.field  # type: ignore[union-attr]
-    fine, coarse = (solve(field, x, times, tolerance)[1:] for tolerance in (TOLERANCE, 10 * TOLERANCE))
+    cure = "give the equation's solution=, or reference='none'"
+    fine, coarse = (solve(field, x, times, each, cure)[1:] for each in (TOLERANCE, 10 * TOLERANCE))
     return fine, coarse
+
+
+def stiffness(plan: Plan, iterations: int = 8) -> float:
+    """Return how fast the drift changes with the initial state, in the direction where it does most.
+
+    A few power iterations with finite differences, at time 0.
+    """
+    field = plan.equation.drift if plan.random else plan.equation.field  # type: ignore[union-attr]
+    x, time = plan.x, torch.zeros((), dtype=torch.float64)
+    unit = 1e-4 * max(1.0, float(x.abs().max()))
+    way = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=x.dtype)
+    with torch.no_grad():
+        for _ in range(iterations):
+            way = way / way.norm(dim=1, keepdim=True).clamp_min(1e-300)
+            way = (field(time, x + unit * way) - field(time, x)) / unit
+    return float(way.norm(dim=1).max())
 
 
 def _levels(plan: Plan, x: Tensor, brownian: SharedBrownian | None, move: Progress) -> Tensor:
@@ -355,6 +373,7 @@ class Measured:
         reference_error: root mean square of what separates the reference from itself with half its steps.
         lost: paths with a state that is not finite.
         scale: largest state.
+        epsilon: machine epsilon of the states that the solver returns.
     """
 
     sizes: np.ndarray
@@ -364,6 +383,7 @@ class Measured:
     reference_error: float
     lost: int
     scale: float
+    epsilon: float
 
 
 def measure(plan: Plan, paths: int, kept: list[Any], move: Progress) -> Measured:
@@ -374,7 +394,7 @@ def measure(plan: Plan, paths: int, kept: list[Any], move: Progress) -> Measured
         count = min(plan.block, paths - first)
         part = part_of(move, number / len(blocks), (number + 1) / len(blocks))
         kept.append(_of_block(run_block(plan, block, first, count, Purpose.SOLVER_PATHS, part)))
-    sizes, squares, products, distances, own, peaks = zip(*kept, strict=True)
+    sizes, squares, products, distances, own, peaks, epsilons = zip(*kept, strict=True)
     far = None if distances[0] is None else np.concatenate(distances)
     largest = np.concatenate(peaks)
     return Measured(
@@ -385,6 +405,7 @@ def measure(plan: Plan, paths: int, kept: list[Any], move: Progress) -> Measured
         0.0 if own[0] is None else float(np.sqrt(np.mean(np.concatenate(own) ** 2))),
         int((~np.isfinite(largest)).sum()),
         float(largest[np.isfinite(largest)].max(initial=0.0)),
+        max(epsilons),
     )
 
 
@@ -405,6 +426,7 @@ def _of_block(block: Block) -> tuple[Any, ...]:
         distances,
         own,
         states.abs().amax(dim=(0, 1, 3)).numpy(),
+        torch.finfo(block.states.dtype).eps,
     )
 
 
@@ -451,7 +473,7 @@ def reference_in_words(plan: Plan) -> str:
     if plan.reference == "none":
         return "none: the solver's own differences alone"
     if plan.reference == "exact":
-        return "the exact solution"
+        return EXACT_SOLUTION
     if not plan.random:
         return f"torchdiffeq's dopri5 at tolerance {TOLERANCE:g}"
     sense = "Stratonovich" if getattr(plan.equation, "interpretation", "") == STRATONOVICH else "Itô"

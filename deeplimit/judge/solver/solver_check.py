@@ -46,6 +46,12 @@ from deeplimit.version import versions
 
 log = logging.getLogger("deeplimit")
 STRONG, WEAK = KINDS = ("strong", "weak")
+BLOWN_UP, STABLE = 1e3, 2.0
+"""Distances above this many times the states, at steps longer than this over `runs.stiffness`, are those of
+an unstable solver: Euler's is stable up to 2, Runge and Kutta's up to 2.8."""
+FEW_ROUNDINGS, STILL = 32 * 2.0**-23, 0.7
+"""So many relative errors of float32 a solver collects; and a distance that is no less than this of the one
+at half as many steps has no order of 1/2 or more."""
 REFERENCES = ("auto", "exact", "fine", "none")
 AUTO = (512, 2048)
 """Paths of the two analyses of paths="auto": the first decides most calls, each may spend half the level."""
@@ -257,7 +263,7 @@ def _strong_analysis(
 ) -> SolverReport:
     steps = np.array(plan.steps)
     # Round-off of one step, and of as many steps as there are, which add up like a random walk.
-    round_off = float(np.finfo(float).eps) * max(found.scale, 1e-300) * math.sqrt(steps[-1])
+    round_off = found.epsilon * max(found.scale, 1e-300) * math.sqrt(steps[-1])
     order = fit_order(
         Differences(steps, found.sizes, found.squares, found.products, round_off, exact=not plan.random),
         OF_SOLVERS,
@@ -271,7 +277,7 @@ def _strong_analysis(
             distance = float(distances[-1])
         sizes = np.sqrt(np.mean(found.sizes**2, axis=0))
         spread = (found.sizes**2).std(axis=0) / np.maximum(2 * sizes, 1e-300) / math.sqrt(paths)
-    if found.distances is not None and found.lost == 0:
+    if found.distances is not None and found.lost == 0 and np.isfinite(distances).all():
         falls = steepest_falls(steps, found.distances)
     if order is not None and found.distances is not None:
         floor = paired_floor(steps, found.distances, found.sizes, order, exact=not plan.random)
@@ -285,8 +291,20 @@ def _strong_analysis(
         for tail in ((1.0 - confidence) / 2, (1.0 - rules.SURE) / 2)
     )
     moves = bool((sizes > ROUNDED * round_off).any())
+    unit = max(1.0, float(plan.x.abs().max()))
     evidence = StrongEvidence(
-        found.lost, order, interval, sure, moves, documented, distance, reference_error, floor, falls
+        found.lost,
+        order,
+        interval,
+        sure,
+        moves,
+        documented,
+        distance,
+        reference_error,
+        floor,
+        falls,
+        too_long=not distance < BLOWN_UP * unit and runs.stiffness(plan) > STABLE * steps[-1],
+        in_float32=distance < FEW_ROUNDINGS * found.scale and distance > STILL * float(distances[-2]),
     )
     judgement = judge(rules.strong, evidence)
     slopes, slope_errors = np.full((2, len(steps) - (2 if fitted is order else 1)), math.nan)

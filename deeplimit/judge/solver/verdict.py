@@ -42,6 +42,8 @@ APART = 3.0
 triangle inequality gives 1, the rest allows for norms and sampling errors, as in `convergence.verdict`."""
 HALF = 0.5
 """Orders of schemes are multiples of this: an interval decides where it excludes the next lower one."""
+EXACT_SOLUTION = "the exact solution"
+"""What a report calls a reference that is the equation's own solution."""
 LARGE = 0.5
 """Share of the deepest squared distance that must be excluded before the limit is called the right one."""
 
@@ -141,6 +143,8 @@ class StrongEvidence:
         reference_error: what the reference's own error, and round-off, allow of it.
         floor: share of the finest squared distance that would remain; None where it was not fitted.
         falls: orders at which distances fall at most, over all levels and over the last two.
+        too_long: whether states grow without bound, at steps longer than the equation's time scale.
+        in_float32: whether distances fall no longer, and may be round-off of float32.
     """
 
     lost: int
@@ -153,6 +157,8 @@ class StrongEvidence:
     reference_error: float
     floor: Floor | None
     falls: tuple[float, float] = (math.inf, math.inf)
+    too_long: bool = False
+    in_float32: bool = False
 
     @property
     def remaining(self) -> float:
@@ -186,10 +192,14 @@ _V = SolverVerdict
 
 def strong(e: StrongEvidence) -> verdict.RuleByRule[SolverVerdict]:
     """Yield the rules on errors path by path."""
+    # Any explicit solver grows without bound there.
+    yield _V.CANNOT_TELL, "steps_are_too_long", e.too_long
     # Averages over the other paths would mislead.
     yield _V.CANNOT_TELL, "paths_are_lost", e.lost > 0
     # There is no error at any number of steps.
     yield _V.DOCUMENTED_ORDER, "equals_the_solution", not e.moves and e.distance <= APART * e.reference_error
+    # A solver in float32 is as near to the solution as it can be.
+    yield _V.CANNOT_TELL, "may_be_float32", e.in_float32
     # More steps change nothing, and the solution is elsewhere.
     yield _V.NOT_THE_LIMIT, "does_not_move", not e.moves and e.distance > APART * e.reference_error
     # The solver tends to something, and that is not the solution.
@@ -304,7 +314,8 @@ def weak(e: WeakEvidence) -> verdict.RuleByRule[SolverVerdict]:
 def solver_caveats(report: Any) -> Iterator[tuple[str, bool]]:
     """Yield what may have to be known of a check, and whether it does."""
     # The reference's error is close to the distance that it should resolve.
-    yield "reference_is_coarse", bool(report.reference_error > report.distances[-1] / APART)
+    exact = report.reference == EXACT_SOLUTION  # what is left is round-off
+    yield "reference_is_coarse", bool(not exact and report.reference_error > report.distances[-1] / APART)
     # Some test functions' weak errors are noise, and say nothing.
     yield "functions_are_noise", any(not each.resolved for each in report.functions)
     # A few paths make up the means of differences.

@@ -154,6 +154,14 @@ ORDER_CAVEATS: Sentences = {
     "paths_are_few": lambda r: f"{r.paths} paths are few for covariances between levels; take 400.",
 }
 SOLVER: Sentences = {
+    "steps_are_too_long": lambda r: (
+        f"states grow without bound ({r.distances[-1]:.3g} from the solution), and {r.steps[-1]} steps are"
+        " longer than the equation's time scale: any explicit solver is unstable there. Take more steps"
+    ),
+    "may_be_float32": lambda r: (
+        f"distances of {r.distances[-1]:.2g} no longer fall, and are no larger than round-off of float32: if"
+        " the solver computes in it, take fewer steps, or float64"
+    ),
     "paths_are_lost": lambda r: (
         f"{r.lost} of {r.paths} paths are not finite; take more steps at the coarse end, or smaller states"
     ),
@@ -171,7 +179,8 @@ SOLVER: Sentences = {
     ),
     "distance_does_not_fall": lambda r: (
         f"the distance to the solution does not fall: it is {r.distances[0]:.3g} at {r.steps[0]} steps and"
-        f" {r.distances[-1]:.3g} at {r.steps[-1]}; does the solver read the path that it is given?"
+        f" {r.distances[-1]:.3g} at {r.steps[-1]}; does the solver read the"
+        f" {'path' if r.random else 'times'} that it is given?"
     ),
     "order_is_not_fitted": lambda r: (
         "fewer than two changes are above round-off, or there are too few paths; take fewer steps or more"

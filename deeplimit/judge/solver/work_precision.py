@@ -259,7 +259,7 @@ def _reference(plan: _Plan, x: Tensor, brownian: Any) -> tuple[Tensor, float]:
         return found, round_off * float(found.norm())
     ends = torch.tensor([0.0, 1.0], dtype=x.dtype)
     fine, coarse = (
-        solve(plan.equation.field, x, ends, tolerance)[-1]  # type: ignore[union-attr]
+        solve(plan.equation.field, x, ends, tolerance, "give the equation's solution=")[-1]  # type: ignore[union-attr]
         for tolerance in (FINEST, 10 * FINEST)
     )
     return fine, float((fine - coarse).norm()) + round_off * float(fine.norm())
