@@ -219,12 +219,61 @@ def test_every_rule_has_a_sentence_and_every_sentence_a_rule():
     assert rule_names(verdict.solver_caveats) == [*wording.SOLVER_CAVEATS]
 
 
+def runge_kutta(dtype, returned=None):
+    """The usual scheme of order 4 for dh = -1000 h or another field, in arithmetic of this type."""
+
+    def solver(equation, x, brownian, times):
+        x = x.to(dtype)
+        for start, end in itertools.pairwise(times.to(dtype)):
+            length = end - start
+            first = equation.field(start, x)
+            second = equation.field(start + length / 2, x + length / 2 * first)
+            third = equation.field(start + length / 2, x + length / 2 * second)
+            fourth = equation.field(end, x + length * third)
+            x += length / 6 * (first + 2 * second + 2 * third + fourth)  # in place, as solvers are written
+        return x.to(returned or dtype)
+
+    return solver
+
+
+START = torch.linspace(0.5, 1.5, 8, dtype=torch.float64)[:, None]
+DECAYS = dl.ODE(lambda t, h: -h + torch.sin(h) / 4)
+
+
+def test_a_solver_may_write_into_its_states():
+    report = dl.check_solver(runge_kutta(torch.float64), DECAYS, START, steps=SHORT, order=4)
+    assert report.verdict == "documented order"
+
+
+@pytest.mark.parametrize("returned", [torch.float32, torch.float64])
+def test_round_off_of_float32_is_not_another_limit(returned):
+    report = dl.check_solver(runge_kutta(torch.float32, returned), DECAYS, START, steps=SHORT, order=4)
+    assert report.verdict in ("documented order", "cannot tell")
+    assert report.rule in ("equals_the_solution", "may_be_float32")
+
+
+@pytest.mark.parametrize("steps", [(2, 4, 8, 16), SHORT])
+def test_steps_that_are_too_long_for_a_stiff_equation_are_no_other_limit(steps):
+    report = dl.check_solver("rk4", dl.ODE(lambda t, h: -1000 * h), START, steps=steps)
+    assert (report.verdict, report.rule) == ("cannot tell", "steps_are_too_long")
+    wrong = dl.check_solver(
+        lambda equation, x, brownian, times: x * 9.0 ** (len(times) - 1), DECAYS, START, steps=SHORT, order=1
+    )
+    assert wrong.verdict == "not the limit"  # its states grow, but no step is too long
+
+
+def test_an_exact_solver_is_not_told_to_give_the_solution_that_it_has():
+    equation = dl.ODE(lambda t, h: torch.ones_like(h), solution=lambda t, h: h + t)
+    assert not dl.check_solver("rk4", equation, START).caveats
+
+
 @pytest.mark.parametrize(
     ("rate", "said"), [(0.40, True), (0.48, False), (0.6, False), (0.7, True), (math.nan, False)]
 )
 def test_an_order_outside_of_its_slopes_has_a_word(rate, said):
     quiet = {"reference_error": 0.0, "distances": [1.0], "functions": (), "medians": False, "random": False}
-    report = SimpleNamespace(**quiet, paths=400, rate=rate, local_slopes=(0.632, 0.497, math.nan))
+    usual = {"reference": "fine steps", "local_slopes": (0.632, 0.497, math.nan)}
+    report = SimpleNamespace(**quiet, **usual, paths=400, rate=rate)
     assert dict(verdict.solver_caveats(report))["order_is_of_a_part"] is said
 
 

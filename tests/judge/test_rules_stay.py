@@ -155,7 +155,7 @@ REPORTS = {
 
 
 def test_caveats_of_solvers_stay():
-    reports = [SimpleNamespace(**each) for each in samples(REPORTS, 60)]
+    reports = [SimpleNamespace(**each, reference="fine steps") for each in samples(REPORTS, 60)]
     of = (of_solvers.order_caveats, of_solvers.solver_caveats)
     same("caveats", [[name for name, holds in caveats(each) if holds] for each in reports for caveats in of])
 
