@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -520,21 +521,27 @@ def mixture_of_orders(
     corrections: Corrections,
     degrees: float,
     offsets: np.ndarray | None = None,
+    scatters: Sequence[float] = (MODEL_ERROR,),
 ) -> tuple[StudentMixture, np.ndarray]:
     """Return the order's distribution and the weights of `SIZES`.
 
     `offsets` (o, m) are equally likely, and one of them is part of `logs`; left out, there is none.
+    `scatters` are standard deviations that single levels may have beside the sampling error; they are
+    integrated over, each as likely as its inverse.
     """
     ratio = depths / ANCHOR
     bend = sum(np.outer(ratio, ratio) ** -s for s in corrections.powers)
-    fixed = covariance + MODEL_ERROR**2 * np.eye(len(depths))
-    data = CorrelatedData.of(logs, fixed + (SIZES**2)[:, None, None] * bend)
+    loose = np.array(scatters)
+    fixed = covariance + (loose**2)[:, None, None] * np.eye(len(depths))
+    bent = fixed[:, None] + (SIZES**2)[:, None, None] * bend
+    data = CorrelatedData.of(logs, bent.reshape(-1, len(depths), len(depths)))
     design = np.stack([np.ones(len(depths)), -np.log(depths / depths[0])], axis=1)
     fits = data.regress(design, np.zeros((1, len(depths))) if offsets is None else offsets)
-    likelihood = fits.log_likelihoods - corrections.prior * np.log(SIZES)[:, None]
+    prior = (corrections.prior * np.log(SIZES) + np.log(loose)[:, None]).ravel()
+    likelihood = fits.log_likelihoods - prior[:, None]
     weights = np.exp(likelihood - special.logsumexp(likelihood))
     scales = np.broadcast_to(np.sqrt(fits.covariances[:, 1, 1])[:, None], weights.shape)
     orders = StudentMixture(
         weights.ravel(), fits.coefficients[:, 1, :].ravel(), scales.ravel(), float(degrees)
     )
-    return orders, weights.sum(axis=1)
+    return orders, weights.sum(axis=1).reshape(len(loose), len(SIZES)).sum(axis=0)

@@ -13,6 +13,7 @@ with c profiled out and τ integrated over. Where the means are noise, the inter
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,7 +87,12 @@ class ErrorOrder:
 
 
 def fit_errors(
-    errors: np.ndarray, steps: np.ndarray, *, exact: bool = False, prior: float = OF_SOLVERS.prior
+    errors: np.ndarray,
+    steps: np.ndarray,
+    *,
+    exact: bool = False,
+    prior: float = OF_SOLVERS.prior,
+    scatters: Sequence[float] = (MODEL_ERROR,),
 ) -> ErrorOrder:
     """Return the order of positive, finite errors (P, m) at steps (m,), at least three of them.
 
@@ -102,24 +108,27 @@ def fit_errors(
         covariance = np.zeros_like(covariance)
     allowed = Corrections(OF_SOLVERS.powers, prior)
     degrees = math.inf if exact else max(count - levels, 1)  # an exact covariance, 0, is not estimated
-    orders, weights = mixture_of_orders(steps.astype(float), logs, covariance, allowed, degrees)
+    orders, weights = mixture_of_orders(
+        steps.astype(float), logs, covariance, allowed, degrees, scatters=scatters
+    )
     slopes, slope_errors = slopes_between(np.log(steps), logs, covariance)
     return ErrorOrder(
         orders,
         slopes,
         slope_errors,
-        _floor(steps.astype(float), logs, covariance),
+        _floor(steps.astype(float), logs, covariance, scatters),
         medians,
         bool(weights[SIZES >= LARGEST_SIZE].sum() > 0.5 and np.ptp(slopes) > SPREAD),
     )
 
 
-def _floor(steps: np.ndarray, logs: np.ndarray, covariance: np.ndarray) -> Floor:
+def _floor(steps: np.ndarray, logs: np.ndarray, covariance: np.ndarray, scatters: Sequence[float]) -> Floor:
     """Return what is known of φ in e² = g² + φ e_m², g a power of the step with corrections, e_m the last."""
     squares = np.exp(2 * (logs - logs[-1]))
     ratio = steps / ANCHOR
     bend = sum(np.outer(ratio, ratio) ** -s for s in FLOOR_POWERS)
-    fixed = covariance + MODEL_ERROR**2 * np.eye(len(steps))
+    loose = np.array(scatters)
+    fixed = covariance + (loose**2)[:, None, None] * np.eye(len(steps))
     design = np.stack([np.ones(len(steps)), -np.log(steps / steps[0])], axis=1)
     likelihoods = np.full(len(SHARES), -np.inf)
     for row, share in enumerate(SHARES):
@@ -129,14 +138,17 @@ def _floor(steps: np.ndarray, logs: np.ndarray, covariance: np.ndarray) -> Floor
         # The floor is a share of the measured e_m²: luck that all levels share leaves the shape of g alone.
         jacobian = np.diag(squares / rest)
         jacobian[:, -1] -= share / rest
-        covariances = jacobian @ fixed @ jacobian.T + (SIZES**2)[:, None, None] * bend
+        covariances = (jacobian @ fixed @ jacobian.T)[:, None] + (SIZES**2)[:, None, None] * bend
+        covariances = covariances.reshape(-1, len(steps), len(steps))
         volume = float(np.linalg.slogdet(jacobian)[1])
         data = CorrelatedData.of(0.5 * np.log(rest), covariances, volume)
         fits = data.regress(design, np.zeros((1, len(steps))))
         order, scale = fits.coefficients[:, 1, 0], np.sqrt(fits.covariances[:, 1, 1])
         inside = special.ndtr((STEEPEST - order) / scale) - special.ndtr(-order / scale)
         likelihoods[row] = special.logsumexp(
-            fits.log_likelihoods[:, 0] + np.log(np.maximum(inside, 1e-300)) + np.log(FLOOR_SIZES)
+            fits.log_likelihoods[:, 0]
+            + np.log(np.maximum(inside, 1e-300))
+            + (np.log(FLOOR_SIZES) - np.log(loose)[:, None]).ravel()
         )
     posterior = np.exp(likelihoods - likelihoods.max()) * np.gradient(SHARES)
     cumulative = np.cumsum(posterior) / posterior.sum()

@@ -43,7 +43,9 @@ def assert_order(errors: Any, steps: Any, order: float, *, confidence: float = 0
     low, high = report.rate_interval
     if report.verdict is not OrderVerdict.POWER_LAW:
         raise AssertionError(f"errors were to fall at order {claimed:g}.\n{report}")
-    if not low <= claimed <= high:
+    last, before = report.local_slopes[-1], report.local_slopes[0]
+    leaves = "slopes_keep_drifting" in report.caveats and abs(last - claimed) > abs(before - claimed)
+    if not low <= claimed <= high or leaves:
         raise AssertionError(
             f"errors do not fall at order {claimed:g}: it is [{low:.3f}, {high:.3f}].\n{report}"
         )

@@ -64,6 +64,26 @@ def test_one_vector_of_errors_has_no_sampling_noise():
     assert report.paths == 1
 
 
+@pytest.mark.parametrize("level", range(len(STEPS)))
+@pytest.mark.parametrize("factor", [0.5, 0.95, 1.05, 2.0])
+def test_one_level_that_is_off_widens_the_interval_and_is_no_order_of_its_own(level, factor):
+    errors = 1.0 / STEPS
+    errors[level] *= factor
+    report = dl.order(errors, STEPS)
+    assert report.rate_interval[0] < 1 < report.rate_interval[1]
+    assert report.rate_interval[1] - report.rate_interval[0] < (0.25 if 0.9 < factor < 1.1 else 1.5)
+    assert report.verdict in ("power law", "cannot tell")
+    assert ("one_level_is_odd" in report.caveats) == (level > 0 and factor in (0.5, 2.0))
+
+
+def test_slopes_that_keep_drifting_have_a_caveat_and_assert_no_order_that_they_leave():
+    errors = STEPS**-1.0 + 0.05 * STEPS**-0.5
+    assert dl.order(errors, STEPS).caveats == ("slopes_keep_drifting",)
+    assert not dl.order((1 + 8 / STEPS) / STEPS, STEPS).caveats  # a correction, which settles
+    with pytest.raises(AssertionError):
+        dl.testing.assert_order(errors, STEPS, 1.0)
+
+
 def test_heavy_tails_take_medians_and_say_so():
     stream = np.random.default_rng(1)
     report = dl.order(drawn(0.5) * np.exp(4 * stream.standard_normal((400, 1))), STEPS)

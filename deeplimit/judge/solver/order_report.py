@@ -26,6 +26,8 @@ from deeplimit.statistics.solver_errors import fit_errors
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+SCATTERS = tuple(1e-3 * 10**k for k in (0.0, 0.5, 1.0, 1.5, 2.0, 2.5))
+"""Relative errors that single levels may have in numbers of unknown origin: a logarithmic scale."""
 Steps = Annotated[np.ndarray, Shape("steps", whole=True, increasing=True)]
 PerStep = Annotated[np.ndarray, Shape("steps")]
 BetweenSteps = Annotated[np.ndarray, Shape("steps-1")]
@@ -257,7 +259,7 @@ def _gathered(
     interval = (math.nan, math.nan)
     finite = bool(np.isfinite(values).all())
     if finite and levels >= LEAST_LEVELS and len(kept) >= (1 if single else levels + 3):
-        fit = fit_errors(kept[:, :levels], steps[:levels], exact=single)
+        fit = fit_errors(kept[:, :levels], steps[:levels], exact=single, scatters=SCATTERS)
         tail = (1.0 - confidence) / 2
         interval = (fit.orders.quantile(tail), fit.orders.quantile(1.0 - tail))
     return OrderEvidence(values, kept, steps, levels, single, epsilon, fit, interval)

@@ -16,7 +16,7 @@ import numpy as np
 from deeplimit.common import verdict
 from deeplimit.common.verdict import OrderVerdict, SolverVerdict
 from deeplimit.statistics.consecutive import Order
-from deeplimit.statistics.power_law import Floor
+from deeplimit.statistics.power_law import Floor, solution
 from deeplimit.statistics.solver_errors import ErrorOrder, WeakOrder
 
 CERTAIN = 0.99
@@ -33,6 +33,12 @@ FLAT = 0.25
 order of a solver in use."""
 NEAR_ROUND_OFF = 1e3
 """Errors below this many machine epsilons may be round-off: some hundred operations on states of size 1."""
+ODD = 0.1
+"""A level is odd that is this far, in logarithms, from the line through the others, and five times as far as
+any of them."""
+DRIFT, SETTLING = 0.05, 0.7
+"""Slopes drift that change by this much, and do not settle where the last change is this share of the first:
+that of a correction n^-1/2 is 0.5 after three changes, that of 1/n 0.25."""
 OUTSIDE = 0.05
 """An order this far outside of all local slopes needs a word: half a usual interval is twice as long."""
 HEAVY = 100.0
@@ -114,8 +120,44 @@ def order(e: OrderEvidence) -> verdict.RuleByRule[OrderVerdict]:
     yield OrderVerdict.POWER_LAW, "fall", True
 
 
+def odd_level(steps: np.ndarray, errors: np.ndarray) -> tuple[int, float] | None:
+    """Return which level is unlike the line through all others, and by which factor; None of less than five.
+
+    The first is left alone: corrections are largest there.
+    """
+    if len(errors) < 5 or not (errors > 0).all() or not np.isfinite(errors).all():
+        return None
+    found = []
+    x, y = np.log(steps), np.log(errors)
+    for level in range(len(x)):
+        others = np.arange(len(x)) != level
+        design = np.stack([np.ones(len(x)), x], axis=1)
+        rest = y - design @ (solution(design[others], np.ones(len(x) - 1)) @ y[others])
+        allowed = max(5 * np.abs(rest[others]).max(), ODD)
+        found.append((abs(rest[level]) / allowed, level, math.exp(rest[level])))
+    most, level, factor = max(found)
+    return (level, factor) if level > 0 and most > 1 else None
+
+
+def keeps_drifting(slopes: np.ndarray, errors: np.ndarray) -> bool:
+    """Whether local slopes change in one direction, surely, and at the end no less than before.
+
+    Those of a power law with corrections change less and less: after three changes half as much, or less.
+    """
+    changes = np.diff(slopes)
+    if len(changes) < 2 or not np.isfinite(slopes).all() or not (changes * changes[0] > 0).all():
+        return False
+    far = abs(slopes[-1] - slopes[0]) > max(DRIFT, 4 * math.hypot(errors[0], errors[-1]))
+    return bool(far and abs(changes[-1]) > SETTLING * abs(changes[0]))
+
+
 def order_caveats(report: Any) -> Iterator[tuple[str, bool]]:
     """Yield what may have to be known of an order, and whether it does."""
+    # One number of steps is unlike all others.
+    yield "one_level_is_odd", odd_level(report.steps, report.errors) is not None
+    # The order at more steps is another one.
+    drifts = keeps_drifting(report.local_slopes, report.local_slope_errors)
+    yield "slopes_keep_drifting", bool(drifts and report.levels == len(report.steps))
     # Paths with an error of exactly 0 were left out.
     yield "some_paths_vanish", bool(0 < report.vanished < report.paths)
     # The finest levels are round-off.

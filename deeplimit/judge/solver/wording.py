@@ -6,12 +6,22 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from deeplimit.judge.solver.verdict import odd_level
+
 Sentences = Mapping[str, Callable[[Any], str]]
 
 
 def _interval(report: Any) -> str:
     low, high = report.rate_interval
     return f"[{low:.3f}, {high:.3f}]"
+
+
+def _odd(r: Any) -> str:
+    level, factor = odd_level(r.steps, r.errors) or (0, 1.0)
+    return (
+        f"the error at {r.steps[level]} steps is {factor:.2g} times what the other numbers of steps say: see"
+        " what is wrong there, or leave it out."
+    )
 
 
 def order_line(report: Any) -> list[str]:
@@ -137,6 +147,11 @@ ORDER: Sentences = {
     ),
 }
 ORDER_CAVEATS: Sentences = {
+    "one_level_is_odd": _odd,
+    "slopes_keep_drifting": lambda r: (
+        f"local slopes keep drifting, from {r.local_slopes[0]:.2f} to {r.local_slopes[-1]:.2f}: the order is"
+        " that of these steps, and may be another one at more. Small noise shows its order of 1/2 only there."
+    ),
     "some_paths_vanish": lambda r: (
         f"{r.vanished} of {r.paths} paths have an error of exactly 0 and are left out of the order."
     ),
@@ -153,6 +168,8 @@ ORDER_CAVEATS: Sentences = {
     ),
     "paths_are_few": lambda r: f"{r.paths} paths are few for covariances between levels; take 400.",
 }
+
+
 SOLVER: Sentences = {
     "steps_are_too_long": lambda r: (
         f"states grow without bound ({r.distances[-1]:.3g} from the solution), and {r.steps[-1]} steps are"
