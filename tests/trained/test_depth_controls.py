@@ -43,6 +43,14 @@ def test_the_reading_is_what_the_number_depends_on(evaluate, reading):
     assert report.reading == reading, str(report)
 
 
+def test_a_network_without_an_error_is_compared_with_what_its_branches_do():
+    """An error rate of 0, next to which every other number is infinitely larger."""
+    best = sum_of_layers({"A": 0.3 * TREND + NOISE})
+    report = depth_controls({"A": 0.3 * TREND + NOISE}, lambda stacks: (sum_of_layers(stacks) - best).abs())
+    assert report.original == 0.0 < report.allowed < report.control("branches off").mean
+    assert report.reading == "trend alone", str(report)
+
+
 @pytest.mark.parametrize(
     ("names", "evaluate", "told"),
     [(("V", "W"), secret, True), (("V", "W"), sum_of_layers, False), (("b",), secret, False)],

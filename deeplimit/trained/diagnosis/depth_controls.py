@@ -69,7 +69,8 @@ def depth_controls(
         halve: whether to evaluate stacks at half the depth, too: weights averaged over pairs of layers,
             factors `delta` doubled. Then `evaluate` must take any depth.
         draws: how often noise and layers are drawn.
-        tolerance: by which part of the original number a change is harmless.
+        tolerance: by which part of the original number a change is harmless; where that is 0, of the change
+            with branches off.
         seed: of these draws.
 
     Returns:

@@ -104,11 +104,20 @@ class DepthControls(Report):
         """Return the control of this name; None if it was not run."""
         return next((each for each in self.controls if each.name == name), None)
 
+    @property
+    def allowed(self) -> float:
+        """How far a number may be from that of the network: the tolerance times it.
+
+        Where it is 0, as the best error rate is, the tolerance times what the branches do.
+        """
+        off = self.control(OFF)
+        whole = 0.0 if self.original or off is None else off.mean - self.original
+        return self.tolerance * abs(self.original or whole)
+
     def is_as_good(self, name: str) -> bool:
         """Whether every draw of a control is within the tolerance of the network itself."""
         found = self.control(name)
-        allowed = self.tolerance * abs(self.original)
-        return found is not None and all(abs(value - self.original) <= allowed for value in found.values)
+        return found is not None and all(abs(value - self.original) <= self.allowed for value in found.values)
 
     @property
     def reading(self) -> str:
@@ -147,8 +156,8 @@ class DepthControls(Report):
         for place, each in enumerate(self.controls):
             axes.plot(each.values, np.full(len(each.values), place), "o", color=MEASURED, ms=4, alpha=0.7)
         axes.axvline(self.original, color=FITTED, label="the network itself")
-        allowed = self.tolerance * abs(self.original)
-        axes.axvspan(self.original - allowed, self.original + allowed, color=FITTED, alpha=0.12, lw=0)
+        ends = self.original - self.allowed, self.original + self.allowed
+        axes.axvspan(*ends, color=FITTED, alpha=0.12, lw=0)
         axes.set_ylim(len(self.controls) - 0.4, -0.6)
         drawing.names(axes, range(len(self.controls)), [each.name for each in self.controls])
         short = self.headline.partition(",")[0].partition(":")[0]
