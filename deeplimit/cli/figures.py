@@ -16,8 +16,8 @@ def reproduce(
     figures: Annotated[
         list[str] | None,
         typer.Argument(
-            help="cohen-fig1 to cohen-fig8, marion-fig1 to marion-fig15, trained-limit, tied-initialisation,"
-            " mean-field-training, trained-transformers."
+            help="cohen-fig1 to cohen-fig8, marion-fig1 to marion-fig15, marion-fig9b, trained-limit,"
+            " tied-initialisation, mean-field-training, trained-transformers, stop-rule."
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,

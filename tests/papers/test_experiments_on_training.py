@@ -1,6 +1,7 @@
 """The experiments on trained networks pass their checks, and planted contradictions fail them."""
 
 import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,12 +11,19 @@ import deeplimit as dl
 from deeplimit.common.measurement import Running
 from deeplimit.papers.figures import (
     mean_field_training as mean_field,
+    stop_rule,
     tied_initialisation as tied,
     trained_network_and_its_limit as followed,
 )
 from deeplimit.papers.figures.over_repeats import Mean, fitted_order, order_against_deepest
 
-EXPERIMENTS = ("trained-limit", "tied-initialisation", "mean-field-training", "trained-transformers")
+EXPERIMENTS = (
+    "trained-limit",
+    "tied-initialisation",
+    "mean-field-training",
+    "trained-transformers",
+    "stop-rule",
+)
 DEPTHS = np.array([8.0, 16.0, 32.0, 64.0])
 
 
@@ -112,3 +120,54 @@ def test_training_in_one_call_or_in_many_counts_up_to_the_end(arm, monkeypatch):
     arm.train((8, 16), 0, "cpu", Running.checked(None, None, None, told.append))
     assert told == sorted(told)
     assert told[-1] == 1.0
+
+
+def clusters(count, classes=4):
+    """Inputs around the corners of a cube, with one-hot targets."""
+    generator = torch.Generator().manual_seed(5)
+    labels = torch.arange(count) % classes
+    x = torch.nn.functional.one_hot(labels, classes) + 0.1 * torch.randn(count, classes, generator=generator)
+    return dl.datasets.Data.of(x, torch.nn.functional.one_hot(labels, classes).float(), test=40)
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "right", "passed"),
+    [
+        (stop_rule.PUBLISHED, 0.0275, 0.6, True),
+        (stop_rule.PUBLISHED, 0.0200, 0.8, False),
+        (stop_rule.PUBLISHED, 0.0400, 0.1, False),
+        (f"{stop_rule.LONGER}, tanh", 0.002, 0.95, True),
+        (f"{stop_rule.LONGER}, tanh", 0.0275, 0.6, False),
+        (stop_rule.LABELS, 0.4, 0.8, True),
+        (stop_rule.LABELS, 1.4, 0.6, False),
+    ],
+)
+def test_networks_on_the_plateau_are_told_from_those_beyond_it(name, loss, right, passed):
+    reached = {"losses": np.full((2, 3), loss), "train": np.full((2, 3), right)}
+    assert stop_rule.judged(name, reached, 0.0274).passed == passed
+
+
+def test_the_published_patience_is_counted_in_steps():
+    data = clusters(190)
+    sweep = stop_rule.patient(replace(stop_rule.TANH[0], data=lambda _: data), quick=False)
+    assert sweep.patience * len(data.inputs) // stop_rule.BATCH == stop_rule.PATIENCE == 9375
+
+
+def test_whitened_inputs_have_one_variance_and_the_same_affine_fit():
+    data = clusters(200)
+    white = stop_rule.whitened(data)
+    covariance = torch.cov(white.inputs.double().T)
+    torch.testing.assert_close(
+        covariance / stop_rule.SPREAD**2, torch.eye(4, dtype=torch.float64), atol=1e-5, rtol=0
+    )
+    assert stop_rule.affine_fit(white)[0] == pytest.approx(stop_rule.affine_fit(data)[0], rel=1e-4)
+    assert not torch.equal(white.test_inputs, data.test_inputs)
+
+
+def test_neighbours_and_labels_are_those_of_the_targets():
+    data = clusters(200)
+    assert stop_rule.nearest_neighbours(data) == 1.0
+    wrong = replace(data, targets=data.targets.roll(1, dims=1))
+    assert stop_rule.nearest_neighbours(wrong) == 0.0
+    named = stop_rule.labelled(data)
+    assert (named.classes, named.targets.tolist()) == (4, data.targets.argmax(1).tolist())

@@ -1,5 +1,6 @@
 """Figures of trained networks: what they check can fail, and what they share is trained once."""
 
+import types
 from dataclasses import replace
 
 import numpy as np
@@ -127,6 +128,19 @@ def test_noise_is_caught_where_the_published_steps_are_blind_to_it(tanh):
     assert not failed(scaling.smooth_checks(tanh))
     assert any("noise that falls with depth" in text for text in told)
     assert not any("published steps" in text for text in told)
+
+
+def test_noise_of_the_biases_alone_is_said_of_the_biases(tanh):
+    generator = stream(1)
+
+    def shaken(depth, one):
+        return one | {"b": one["b"] + 0.3 * depth**-0.5 * torch.randn(one["b"].shape, generator=generator)}
+
+    noisy = changed(tanh, shaken)
+    trained = types.SimpleNamespace(weights=lambda: noisy)
+    told = failed(scaling.smooth_checks(replace(tanh, report=trained).of_biases()))
+    assert len(told) >= 2
+    assert all(text.startswith("synthetic data, b: ") for text in told)
 
 
 def test_smooth_weights_fail_what_is_said_of_rough_ones(tanh):

@@ -3,6 +3,7 @@
 from deeplimit.papers.figures import (
     initialisation_figures,
     mean_field_training,
+    stop_rule,
     tied_initialisation,
     trained_classifier_figures,
     trained_convolution_figures,
@@ -25,9 +26,11 @@ RECIPES = {
             ),
             key=lambda recipe: (recipe.paper.name, recipe.number or 0),
         ),
+        trained_classifier_figures.STAND_IN,
         trained_network_and_its_limit.RECIPE,
         tied_initialisation.RECIPE,
         mean_field_training.RECIPE,
         transformer_rates.RECIPE,
+        stop_rule.RECIPE,
     )
 }

@@ -120,9 +120,9 @@ def reproduce(
     """Make one figure of a paper again, and check it against what the paper states.
 
     Args:
-        figure: "cohen-fig1" to "cohen-fig8" or "marion-fig1" to "marion-fig15", or an experiment on trained
-            networks that no paper has: "trained-limit", "tied-initialisation", "mean-field-training",
-            "trained-transformers".
+        figure: "cohen-fig1" to "cohen-fig8" or "marion-fig1" to "marion-fig15" with "marion-fig9b", or an
+            experiment on trained networks that no paper has: "trained-limit", "tied-initialisation",
+            "mean-field-training", "trained-transformers", "stop-rule".
         quick: At a reduced size: seconds, up to a minute, instead of minutes, or of hours for figures of
             trained networks.
         seed: Everything random derives from it.

@@ -9,8 +9,9 @@ little.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache, partial
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, final
 
 import numpy as np
@@ -25,7 +26,7 @@ from deeplimit.networks.residual_network import ResidualNetwork, res1
 from deeplimit.papers.figures import trained_pictures as pictures
 from deeplimit.papers.figures.recipe import MARION, Check, Found, Numbers, Picture, Recipe
 from deeplimit.papers.figures.trained_networks import roughness
-from deeplimit.trained.datasets import Data, mnist
+from deeplimit.trained.datasets import Data, digits, mnist
 from deeplimit.trained.training import Adam, LinearEnds, TrainingReport, train
 
 WIDTH, BATCH, EPOCHS_BETWEEN = 30, 128, 5
@@ -69,11 +70,6 @@ class Res1WithBias(Recursion):
         return v.apply(self.activation(h), exponent) + bias.apply(torch.ones_like(h), exponent)
 
 
-@cache
-def _data() -> Data:
-    return mnist()
-
-
 def _network(law: WeightLaw, exponent: float, bias: bool) -> ResidualNetwork:
     if not bias:
         return res1(WIDTH, "relu", weights=law, exponent=exponent)
@@ -82,9 +78,15 @@ def _network(law: WeightLaw, exponent: float, bias: bool) -> ResidualNetwork:
 
 
 def _train(
-    network: ResidualNetwork, depth: int, rate: float, epochs: int, seed: int, device: str, running: Running
+    network: ResidualNetwork,
+    data: Data,
+    depth: int,
+    rate: float,
+    epochs: int,
+    seed: int,
+    device: str,
+    running: Running,
 ) -> TrainingReport:
-    data = _data()
     return train(
         network,
         [depth],
@@ -109,11 +111,12 @@ def _before(report: TrainingReport, depth: int, seed: int) -> Tensor:
 def weights_after_training(bias: bool, quick: bool, seed: int, device: str, running: Running) -> Found:
     """Figures 8 and 15: one coordinate of trained weights against the layer, for three ways to begin."""
     depth, epochs = (100, 2) if quick else (1000, 10)
+    data = mnist()
     numbers: Numbers = {"depth": depth, "panels": []}
     checks, told = [], []
     for place, (name, exponent, law) in enumerate(STARTS):
         share = running.share(place / len(STARTS), (place + 1) / len(STARTS), f"β = {exponent:g}, {name}")
-        report = _train(_network(law, exponent, bias), depth, 1e-3, epochs, seed, device, share)
+        report = _train(_network(law, exponent, bias), data, depth, 1e-3, epochs, seed, device, share)
         stacks = report.weights()[depth][0]
         after, before = stacks["V"].double(), _before(report, depth, seed)
         rough, moved = roughness(after), float((after - before).norm() / before.norm())
@@ -143,10 +146,26 @@ def weights_after_training(bias: bool, quick: bool, seed: int, device: str, runn
     return numbers, checks, findings
 
 
-def accuracy_map(quick: bool, seed: int, device: str, running: Running) -> Found:
-    """Figure 9 (a): accuracy over Hurst index and exponent, the best of a grid of learning rates."""
-    depth, epochs, count = (100, 2, 5) if quick else (1000, 10, 10)
-    rates = (1e-3, 1e-2) if quick else (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+@final
+@dataclass(frozen=True)
+class Grid:
+    """Networks of a map: depth, epochs, Hurst indices (as many exponents), and learning rates."""
+
+    depth: int
+    epochs: int
+    count: int
+    rates: tuple[float, ...]
+
+
+QUICK = Grid(100, 2, 5, (1e-3, 1e-2))
+
+
+def accuracy_map(
+    images: Callable[[], Data], full: Grid, quick: bool, seed: int, device: str, running: Running
+) -> Found:
+    """Figure 9: accuracy over Hurst index and exponent, the best of a grid of learning rates."""
+    size, data = QUICK if quick else full, images()
+    depth, count, rates = size.depth, size.count, size.rates
     grid = np.linspace(0.1, 0.9, count)
     accuracies = np.zeros((count, count, len(rates)))
     runs = [*np.ndindex(accuracies.shape)]
@@ -154,7 +173,7 @@ def accuracy_map(quick: bool, seed: int, device: str, running: Running) -> Found
         hurst, exponent = float(grid[row]), float(grid[column])
         share = running.share(done / len(runs), (done + 1) / len(runs), f"{row}, {column}, {which}")
         network = _network(FractionalBrownian(hurst), exponent, bias=False)
-        report = _train(network, depth, rates[which], epochs, seed, device, share)
+        report = _train(network, data, depth, rates[which], size.epochs, seed, device, share)
         # A network that diverged has no accuracy, and classifies nothing.
         accuracies[row, column, which] = np.nan_to_num(report.accuracies[0, 0], nan=0.0)
     best = accuracies.max(axis=2)
@@ -195,6 +214,7 @@ def judged(best: np.ndarray, grid: np.ndarray, depth: int) -> tuple[list[Check],
 
 
 _TRAINED = "one coordinate of the weights of res-1 after training on MNIST"
+_MAP = Picture(pictures.accuracies, (6.4, 5.2))
 _THREE = Picture(pictures.coordinates, (11.0, 3.8))
 FIGURES = (
     Recipe(MARION, 8, _TRAINED, partial(weights_after_training, False), _THREE),
@@ -202,9 +222,18 @@ FIGURES = (
         MARION,
         9,
         "accuracy on MNIST over Hurst index and exponent",
-        accuracy_map,
-        Picture(pictures.accuracies, (6.4, 5.2)),
+        partial(accuracy_map, mnist, Grid(1000, 10, 10, (1e-4, 1e-3, 1e-2, 1e-1, 1.0))),
+        _MAP,
         ("davies1987",),
     ),
     Recipe(MARION, 15, f"{_TRAINED}, with a bias", partial(weights_after_training, True), _THREE),
 )
+STAND_IN = Recipe(
+    replace(MARION, prefix="marion-fig9b"),
+    None,
+    "accuracy on digits, in place of CIFAR-10, over Hurst index and exponent",
+    partial(accuracy_map, digits, Grid(300, 10, 7, (1e-3, 1e-2, 1e-1))),
+    _MAP,
+    ("davies1987",),
+)
+"""Figure 9 (b), whose images no package ships."""

@@ -20,9 +20,11 @@ from deeplimit.papers.figures.over_repeats import slope
 from deeplimit.statistics.power_law import solution
 from deeplimit.trained.datasets import Data, embedded_mnist, synthetic_system
 from deeplimit.trained.diagnosis import DepthDiagnosis, diagnose
-from deeplimit.trained.training import Adam, SmallGaussian, Stop, TrainingReport, train
+from deeplimit.trained.training import Adam, Optimizer, SmallGaussian, Stop, TrainingReport, train
 
 Stacks = Mapping[str, torch.Tensor]
+ADAM = Adam(1e-2)
+BATCH = 32
 LOSS = 1e-3
 """Training ends below this loss."""
 FULL = tuple(int(8 * 2 ** (step / 2)) for step in range(15))
@@ -43,6 +45,9 @@ class Sweep:
         quick, full: depths at both sizes.
         repeats: networks per depth at both sizes.
         sums, increments: published slopes of the sum of all layers and of the scaled increments.
+        patience: epochs in a row without a loss that is lower by 1 %, after which training ends.
+        optimizer: how weights follow gradients.
+        initial: size of the weights before training, times L.
     """
 
     name: str
@@ -53,6 +58,9 @@ class Sweep:
     repeats: tuple[int, int]
     sums: float
     increments: float
+    patience: int = 5
+    optimizer: Optimizer = ADAM
+    initial: float = 0.01
 
     @property
     def is_shared(self) -> bool:
@@ -67,12 +75,12 @@ class Sweep:
             fully_connected(data.outputs, self.activation, exponent=0.0),
             self.quick if quick else self.full,
             data,
-            optimizer=Adam(1e-2),
-            batch=32,
+            optimizer=self.optimizer,
+            batch=BATCH,
             epochs=200,
-            stop=Stop(loss=LOSS, patience=5),
+            stop=Stop(loss=LOSS, patience=self.patience),
             repeats=self.repeats[0 if quick else 1],
-            initial=SmallGaussian(0.01),
+            initial=SmallGaussian(self.initial),
             tied=shared,
             nonnegative=shared,
             seed=seed,

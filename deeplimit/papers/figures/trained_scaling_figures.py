@@ -7,7 +7,7 @@ statistics of `diagnose` say instead, are findings.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -18,6 +18,7 @@ from deeplimit.common.verdict import RegimeVerdict
 from deeplimit.papers.figures import trained_pictures as pictures
 from deeplimit.papers.figures.recipe import COHEN, Check, Found, Numbers, Picture, Recipe
 from deeplimit.papers.figures.trained_networks import (
+    BATCH,
     LOSS,
     RELU,
     TANH,
@@ -30,7 +31,7 @@ from deeplimit.papers.figures.trained_networks import (
     right_share,
     roughness,
 )
-from deeplimit.trained.diagnosis import DepthDiagnosis
+from deeplimit.trained.diagnosis import DepthDiagnosis, diagnose
 from deeplimit.trained.diagnosis.sweep_report import Finding, Quantity
 from deeplimit.trained.training import TrainingReport
 
@@ -45,11 +46,12 @@ ENTRY = {"tanh": (9, 7), "relu": (7, 7)}
 @final
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A sweep that was trained, and diagnosed."""
+    """A sweep that was trained, and diagnosed; `letter` is the weight that the diagnosis calls A."""
 
     sweep: Sweep
     report: TrainingReport
     diagnosis: DepthDiagnosis
+    letter: str = "A"
 
     @property
     def weights(self) -> dict[int, list[dict[str, torch.Tensor]]]:
@@ -61,6 +63,21 @@ class Trained:
         """The first network of the greatest depth."""
         weights = self.weights
         return weights[max(weights)][0]
+
+    @property
+    def weight(self) -> str:
+        """What is judged: A or b, for ReLU |δ|A or |δ|b."""
+        return self.letter if self.sweep.is_shared else f"|δ|{self.letter}"
+
+    def of_biases(self) -> Trained:
+        """Return what Appendix B is about: the biases b in place of A."""
+        stacks = {
+            depth: [{"A": one["b"], "delta": one["delta"]} for one in ones]
+            for depth, ones in self.weights.items()
+        }
+        diagnosis = diagnose(stacks, homogeneous=not self.sweep.is_shared)
+        sweep = replace(self.sweep, name=f"{self.sweep.name}, b")
+        return replace(self, sweep=sweep, diagnosis=diagnosis, letter="b")
 
     @property
     def finding(self) -> Finding:
@@ -152,15 +169,19 @@ def scaling_of_tanh(quick: bool, seed: int, device: str, running: Running) -> Fo
         sums = trained.norm("cumulative sum")
         numbers["panels"][0]["curves"].append(trained.curve(quantity))
         numbers["panels"][1]["curves"].append(trained.curve(sums))
-        checks.append(
-            Check(
-                f"{name}: the sum of A grows like L^{trained.sweep.sums:g} (to {ROUGHLY:g})",
-                told(sums),
-                abs(sums.slope - trained.sweep.sums) <= ROUGHLY,
-            )
-        )
+        checks.append(sum_check(trained))
         findings += [_halves(trained, factors), _task(trained)]
     return numbers, checks, findings
+
+
+def sum_check(trained: Trained) -> Check:
+    """Return whether the sum of all layers grows as published."""
+    sums, stated = trained.norm("cumulative sum"), trained.sweep.sums
+    return Check(
+        f"{trained.sweep.name}: the sum of {trained.weight} grows like L^{stated:g} (to {ROUGHLY:g})",
+        told(sums),
+        abs(sums.slope - stated) <= ROUGHLY,
+    )
 
 
 def factor_checks(
@@ -206,7 +227,7 @@ def _task(trained: Trained) -> str:
     loss, right = affine_fit(data)
     depth = int(report.depths[-1])
     place = len(report.depths) - 1
-    steps = int(np.median(report.epochs[place])) * -(-len(data.inputs) // 32)
+    steps = int(np.median(report.epochs[place])) * -(-len(data.inputs) // BATCH)
     reached = float(np.median(report.train_losses[place]))
     found = right_share(report.outputs(data.inputs, depth), data.targets)
     text = (
@@ -232,7 +253,7 @@ def hypothesis_for_tanh(quick: bool, seed: int, device: str, running: Running) -
         numbers["curves"].append(_increments_and_squares(trained))
         if place == 0:
             numbers |= _decomposed(trained)
-        checks += smooth_checks(trained)
+        checks += smooth_checks(trained) + smooth_checks(trained.of_biases())
         findings.append(f"{trained.sweep.name}: `diagnose` says {trained.diagnosis.headline}")
     findings += [
         "the published steps could have said nothing else: noise of any size has L^β max|ΔA| = L^(β - 1/2),"
@@ -247,11 +268,12 @@ def hypothesis_for_tanh(quick: bool, seed: int, device: str, running: Running) -
 
 def smooth_checks(trained: Trained) -> list[Check]:
     """Return what the paper says of tanh's weights: Hypothesis 1."""
-    name, published, noise = trained.sweep.name, trained.diagnosis.published, trained.norm("D4")
+    name, letter = trained.sweep.name, trained.letter
+    published, noise = trained.diagnosis.published, trained.norm("D4")
     share = trained.at_deepest(trained.finding.noise_share)
     return [
         Check(
-            f"{name}: L^β max|ΔA| falls (paper: like L^{trained.sweep.increments:g})",
+            f"{name}: L^β max|Δ{letter}| falls (paper: like L^{trained.sweep.increments:g})",
             f"{published.scaled_increments:.2f}, β = {published.beta:.2f}",
             published.scaled_increments < -0.2,
         ),
@@ -265,7 +287,7 @@ def smooth_checks(trained: Trained) -> list[Check]:
             told(noise),
             noise.interval[1] < 0,
         ),
-        Check(f"{name}: noise is negligible (below 1 % of Σ|A|²)", f"{share:.1g}", share < 0.01),
+        Check(f"{name}: noise is negligible (below 1 % of Σ|{letter}|²)", f"{share:.1g}", share < 0.01),
     ]
 
 
@@ -315,13 +337,7 @@ def scaling_of_relu(quick: bool, seed: int, device: str, running: Running) -> Fo
     for place, trained in enumerate(train_all(RELU, quick, seed, device, running)):
         name, sums = trained.sweep.name, trained.norm("cumulative sum")
         numbers["curves"].append(trained.curve(sums))
-        checks.append(
-            Check(
-                f"{name}: the sum of |δ|A grows like L^{trained.sweep.sums:g} (to {ROUGHLY:g})",
-                told(sums),
-                abs(sums.slope - trained.sweep.sums) <= ROUGHLY,
-            )
-        )
+        checks.append(sum_check(trained))
         if place:
             continue
         delta = trained.deepest["delta"].double()
@@ -351,7 +367,7 @@ def hypothesis_for_relu(quick: bool, seed: int, device: str, running: Running) -
         numbers["curves"].append(_increments_and_squares(trained))
         if place == 0:
             numbers |= _decomposed(trained)
-        checks += rough_checks(trained)
+        checks += rough_checks(trained) + rough_checks(trained.of_biases())
         headline = trained.diagnosis.headline
         findings.append(f"{trained.sweep.name}: `diagnose` says {headline} {_layers_left(trained)}")
     findings.append(
@@ -368,7 +384,7 @@ def rough_checks(trained: Trained) -> list[Check]:
     share = trained.at_deepest(trained.finding.noise_share)
     return [
         Check(
-            f"{name}: L^β max|Δ(|δ|A)| does not fall (paper: L^{trained.sweep.increments:g})",
+            f"{name}: L^β max|Δ({trained.weight})| does not fall (paper: L^{trained.sweep.increments:g})",
             f"{published.scaled_increments:.2f}, β = {published.beta:.2f}; {told(increments)} without L^β",
             published.scaled_increments > -0.1,
         ),
@@ -377,7 +393,11 @@ def rough_checks(trained: Trained) -> list[Check]:
             f"{published.root_sum:.2f} by least squares; {told(squares)}",
             published.root_sum < 0.1,
         ),
-        Check(f"{name}: noise is not negligible (above 10 % of Σ|δA|²)", f"{share:.2f}", share > 0.1),
+        Check(
+            f"{name}: noise is not negligible (above 10 % of Σ|δ{trained.letter}|²)",
+            f"{share:.2f}",
+            share > 0.1,
+        ),
         Check(f"{name}: noise stays with depth (slope of D4 above -0.35)", told(noise), noise.slope > -0.35),
     ]
 
