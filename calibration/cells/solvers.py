@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
+import numpy as np
 import torch
 
 import deeplimit as dl
@@ -20,6 +21,10 @@ NOT_ORDER, NOT_LIMIT = "not the documented order", "not the limit"
 TRUE_ORDERS = {("Ornstein-Uhlenbeck", "srk"): 2.0, ("Lévy area, Stratonovich", "log_ode"): 1.0}
 """Orders that are higher than documented: for a linear drift SRK's error of order 3/2 vanishes, and log_ode
 is given Lévy areas here, which torchsde approximates by what increments and space-time areas tell of them."""
+
+RANGE = math.log(2.0)
+"""Logarithm of the factor by which drift, noise and initial states are larger or smaller than the problem's:
+with one equation per cell, finite steps would bias every call alike."""
 
 
 @final
@@ -62,43 +67,38 @@ class Solving(Trial):
         return Called(str(report.verdict), interval, level=report.confidence)
 
 
-def _turning(scheme: str, order: float, seed: int) -> Solving:
-    """Return a check of the oscillator from four initial states that the seed decides."""
-    problem = PROBLEMS["oscillator"]
-    x = torch.randn(4, 2, generator=torch.Generator().manual_seed(seed))
-    return Solving(dataclasses.replace(problem, x=x), scheme, order, order, (DOCUMENTED,))
+def _drawn(trial: Solving, seed: int) -> Solving:
+    """Return the trial with a drift, a noise and initial states whose sizes the seed decides."""
+    problem, random = trial.problem, np.random.default_rng(seed)
+    drift, noise, start = np.exp(random.uniform(-RANGE, RANGE, 3)).tolist()
+    x = start * problem.x
+    if isinstance(problem.equation, dl.ODE):  # four directions too: without noise little else differs
+        x = torch.from_numpy(random.standard_normal((4, 2)))
+    equation = problem.equation if problem.scaled is None else problem.scaled(drift, noise)
+    return dataclasses.replace(trial, problem=dataclasses.replace(problem, equation=equation, x=x))
+
+
+def _cell(group: str, name: str, trial: Solving, quick: bool) -> Cell:
+    # 5 % of intervals miss, half of them on either side, and a miss is another word.
+    return Cell(group, name, lambda seed: _drawn(trial, seed), 0.05, quick=quick)
 
 
 def cells() -> Iterator[Cell]:
     """Yield the cells: documented orders, weak orders, faults."""
     for name, problem in PROBLEMS.items():
         for scheme, order in problem.strong.items():
-            if name == "oscillator":  # without noise a seed decides the initial states
-                yield Cell(
-                    GROUP,
-                    f"{name}, torchdiffeq's {scheme}",
-                    lambda seed, scheme=scheme, order=order: _turning(scheme, order, seed),
-                    0.05,
-                )
-                continue
             solver = problem.solvers.get(scheme, scheme)
             truth = TRUE_ORDERS.get((name, scheme), order)
             right = (DOCUMENTED,) if truth == order else (DOCUMENTED, FASTER)
             trial = Solving(problem, solver, order, truth, right)
-            # 5 % of intervals miss, half of them on either side, and a miss is another word.
-            yield Cell(
-                GROUP, f"{name}, {scheme}", lambda seed, trial=trial: trial, 0.05, quick=scheme == "euler"
-            )
+            whose = "torchdiffeq's " if isinstance(problem.equation, dl.ODE) else ""
+            yield _cell(GROUP, f"{name}, {whose}{scheme}", trial, quick=name == "circle")
     for name, problem in PROBLEMS.items():
         for scheme, order in problem.weak.items():
             settings = {"kind": "weak", "steps": (8, 16, 32, 64, 128), "paths": 4096}
-            weak = Solving(problem, scheme, order, order, (DOCUMENTED,), settings)
-            yield Cell(
-                WEAK, f"{name}, {scheme}", lambda seed, trial=weak: trial, 0.05, quick=scheme == "heun"
-            )
+            trial = Solving(problem, scheme, order, order, (DOCUMENTED,), settings)
+            yield _cell(WEAK, f"{name}, {scheme}", trial, quick=scheme == "heun")
     for name, problem in PROBLEMS.items():
         for what, fault in problem.faults.items():
-            wrong = Solving(problem, fault.solver, fault.documented, math.nan, (NOT_ORDER, NOT_LIMIT))
-            yield Cell(
-                FAULTS, f"{name}, {what}", lambda seed, trial=wrong: trial, 0.05, quick=name == "circle"
-            )
+            trial = Solving(problem, fault.solver, fault.documented, math.nan, (NOT_ORDER, NOT_LIMIT))
+            yield _cell(FAULTS, f"{name}, {what}", trial, quick=name == "circle")

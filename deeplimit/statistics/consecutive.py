@@ -117,10 +117,12 @@ class Corrections:
     """Which corrections a power law may have: their powers of 1/L together, and τ^-prior for their size τ.
 
     Where differences say how they lie to each other, that prior is the one of `PRIOR_POWERS`, if smaller.
+    `moments` is the mean of the share whose standard deviation is `MOMENTS_APART`.
     """
 
     powers: tuple[float, ...]
     prior: float
+    moments: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -248,19 +250,19 @@ def _fitted(found: Differences, corrections: Corrections | None, lost: float) ->
     if found.exact:
         covariance = np.zeros_like(covariance)
     most = Corrections(POWERS, math.inf) if corrections is None else corrections
-    allowed = Corrections(most.powers, min(most.prior, PRIOR_POWERS[coherence]))
+    prior = min(most.prior, PRIOR_POWERS[coherence])
     if medians or share_of_the_largest(sizes) > LONG_TAIL_SHARE:
-        allowed = Corrections(allowed.powers, min(allowed.prior, 0.0 if medians else 0.5))
+        prior = min(prior, 0.0 if medians else 0.5)
+    allowed = dataclasses.replace(most, prior=prior)
     depths = found.depths.astype(float)
     logs = logs - _spacing(depths, logs, coherence)
     degrees = math.inf if found.exact else max(count - levels, 1)  # an exact covariance, 0, is not estimated
     orders, weights = mixture_of_orders(depths[:-1], logs, covariance, allowed, degrees, faster)
-    if corrections is None and not found.exact and orders.quantile(0.5) > DOUBLE_INTEGRALS:
-        allowed = Corrections(allowed.powers, min(allowed.prior, 0.0))
-        other = np.zeros(levels) if medians else MOMENTS_APART * _apart(sizes)
-        orders, weights = mixture_of_orders(
-            depths[:-1], logs, covariance + np.outer(other, other), allowed, degrees, faster
-        )
+    if not found.exact and orders.quantile(0.5) > DOUBLE_INTEGRALS:
+        if corrections is None:
+            allowed = dataclasses.replace(allowed, prior=min(prior, 0.0))
+        other, its = (logs, covariance) if medians else with_other_moments(sizes, logs, influence, allowed)
+        orders, weights = mixture_of_orders(depths[:-1], other, its, allowed, degrees, faster)
     steps = np.diff(np.log(depths[:-1]))
     variances = np.diag(covariance)
     change = variances[1:] + variances[:-1] - 2 * np.diag(covariance, 1)
@@ -329,17 +331,26 @@ def rests_on_few_paths(sizes: np.ndarray) -> bool:
     return bool(np.nanmax(kurtosis, initial=0.0) > max(LARGEST_KURTOSIS, LARGEST_SHARE * len(sizes)))
 
 
-def log_means(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return log (E|d|^½)² (m,) and the influence (P, m) of every path on it."""
-    roots = sizes**HALF
+def log_means(sizes: np.ndarray, power: float = HALF) -> tuple[np.ndarray, np.ndarray]:
+    """Return log (E|d|^p)^(1/p) (m,), p = 1/2 unless given, and the influence (P, m) of every path on it."""
+    roots = sizes**power
     mean = roots.mean(axis=0)
-    return np.log(mean) / HALF, (roots / mean - 1.0) / HALF
+    return np.log(mean) / power, (roots / mean - 1.0) / power
 
 
-def _apart(sizes: np.ndarray) -> np.ndarray:
-    """Return log E|d| - log (E|d|^½)² (m,) less its mean: how the law's shape changes from level to level."""
-    apart = np.log(sizes.mean(axis=0)) - 2.0 * np.log(np.sqrt(sizes).mean(axis=0))
-    return np.asarray(apart - apart.mean())
+def with_other_moments(
+    sizes: np.ndarray, logs: np.ndarray, influence: np.ndarray, corrections: Corrections
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return logs (m,) and their covariance, to which an unknown share of log E|d| - log (E|d|^½)² is added.
+
+    That difference is how the law's shape changes from level to level.
+    """
+    (first, of_first), (half, of_half) = log_means(sizes, 1.0), log_means(sizes)
+    apart = first - half
+    other = MOMENTS_APART * (apart - apart.mean())
+    influence = influence + corrections.moments * (of_first - of_half)
+    covariance = influence.T @ influence / max(len(sizes) - 1, 1) / len(sizes)
+    return logs + corrections.moments * apart, covariance + np.outer(other, other)
 
 
 def log_medians(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

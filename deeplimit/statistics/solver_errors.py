@@ -12,6 +12,7 @@ with c profiled out and τ integrated over. Where the means are noise, the inter
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from scipy import special
 
 from deeplimit.statistics.consecutive import (
     ANCHOR,
+    DOUBLE_INTEGRALS,
     LARGEST_SIZE,
     MODEL_ERROR,
     SIZES,
@@ -31,15 +33,16 @@ from deeplimit.statistics.consecutive import (
     log_medians,
     mixture_of_orders,
     share_of_the_largest,
+    with_other_moments,
 )
 from deeplimit.statistics.power_law import CorrelatedData, Floor, StudentMixture, slopes_between
 
-OF_SOLVERS = Corrections((0.5, 1.0, 2.0), 0.25)
-"""Corrections of a solver's error. Stochastic Taylor expansions go in half powers of the step, and a power
-of 1/4, as layers may have, is all but another order. Without the power 2 a stiff linear equation is covered
-in two checks of three; with a prior above 1/4, SRK on the double well, whose differences look orthogonal, in
-90 % of 200; with this prior whatever the coherence, Heun on the circle in 90 %. As it is, 95 to 100 % of 200
-checks of each of ten solvers are covered, at a level of 97.5 %."""
+OF_SOLVERS = Corrections((1.0, 2.0), 0.25, moments=3.0)
+"""Corrections of a solver's error go in whole powers of the step: the mean of an even function of the noise
+is even in the step's root. With a power 1/2, too, intervals are 1.4 times as long and cover as often.
+Sums of few heavy terms, such as Heun's (ΔB)³ on the circle, have a correction linear in p that vanishes at
+p = 2, three steps of 1/2 beyond p = 1/2. Without this share 81 % of 148 of their intervals cover, with it
+94 %."""
 STEEPEST = 8.0
 """The largest order that errors above a floor may have: no solver in use has a higher one."""
 FLOOR_POWERS = (0.5, 1.0, 2.0)
@@ -92,6 +95,7 @@ def fit_errors(
     *,
     exact: bool = False,
     prior: float = OF_SOLVERS.prior,
+    powers: tuple[float, ...] = OF_SOLVERS.powers,
     scatters: Sequence[float] = (MODEL_ERROR,),
 ) -> ErrorOrder:
     """Return the order of positive, finite errors (P, m) at steps (m,), at least three of them.
@@ -106,17 +110,19 @@ def fit_errors(
     covariance = influence.T @ influence / max(count - 1, 1) / count
     if exact:
         covariance = np.zeros_like(covariance)
-    allowed = Corrections(OF_SOLVERS.powers, prior)
+    allowed = dataclasses.replace(OF_SOLVERS, prior=prior, powers=powers)
     degrees = math.inf if exact else max(count - levels, 1)  # an exact covariance, 0, is not estimated
-    orders, weights = mixture_of_orders(
-        steps.astype(float), logs, covariance, allowed, degrees, scatters=scatters
-    )
+    depths = steps.astype(float)
+    orders, weights = mixture_of_orders(depths, logs, covariance, allowed, degrees, scatters=scatters)
+    if not exact and not medians and orders.quantile(0.5) > DOUBLE_INTEGRALS:
+        other, its = with_other_moments(errors, logs, influence, allowed)
+        orders, weights = mixture_of_orders(depths, other, its, allowed, degrees, scatters=scatters)
     slopes, slope_errors = slopes_between(np.log(steps), logs, covariance)
     return ErrorOrder(
         orders,
         slopes,
         slope_errors,
-        _floor(steps.astype(float), logs, covariance, scatters),
+        _floor(depths, logs, covariance, scatters),
         medians,
         bool(weights[SIZES >= LARGEST_SIZE].sum() > 0.5 and np.ptp(slopes) > SPREAD),
     )

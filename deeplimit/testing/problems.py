@@ -48,6 +48,7 @@ class Problem:
             its mean.
         solvers: right solvers that torchsde does not have, by name.
         faults: wrong ones, by name.
+        scaled: function of two factors that returns the equation with its drift and its noise times them.
     """
 
     equation: SDE | ODE
@@ -58,6 +59,7 @@ class Problem:
     moments: tuple[tuple[Callable[[Tensor], Tensor], float], ...] = ()
     solvers: Mapping[str, Run] = field(default_factory=dict)
     faults: Mapping[str, Fault] = field(default_factory=dict)
+    scaled: Callable[[float, float], SDE | ODE] | None = None
 
 
 def _steps(brownian: Any, times: Tensor) -> Iterator[tuple[float, float, Tensor]]:
@@ -113,24 +115,30 @@ def _whole(equation: Any, x: Tensor, brownian: Any, times: Tensor) -> Tensor:
     return x
 
 
-DRIFT, VOLATILITY = 0.5, 0.5
-
-
 def _without_correction(equation: Any, x: Tensor, brownian: Any, times: Tensor) -> Tensor:
     """Milstein's scheme of geometric Brownian motion without -Δt: that of the Stratonovich equation."""
-    for _, length, noise in _steps(brownian, times):
-        x = x * (1 + DRIFT * length + VOLATILITY * noise + 0.5 * VOLATILITY**2 * noise.square())
+    for start, length, noise in _steps(brownian, times):
+        moved = equation.g_prod(start, x, noise)
+        x = x + equation.f(start, x) * length + moved + moved.square() / (2 * x)
     return x
 
 
-GEOMETRIC = Problem(
-    SDE(
-        drift=lambda t, h: DRIFT * h,
-        diffusion=lambda t, h, dB: VOLATILITY * h * dB,
+def _linear(drift: float, volatility: float, name: str) -> SDE:
+    return SDE(
+        drift=lambda t, h: drift * h,
+        diffusion=lambda t, h, dB: volatility * h * dB,
         noise="diagonal",
-        solution=lambda t, h0, B: h0 * ((DRIFT - VOLATILITY**2 / 2) * t + VOLATILITY * B).exp(),
-        name="geometric Brownian motion",
-    ),
+        solution=lambda t, h0, B: h0 * ((drift - volatility**2 / 2) * t + volatility * B).exp(),
+        name=name,
+    )
+
+
+def _geometric(drift: float = 1.0, noise: float = 1.0) -> SDE:
+    return _linear(0.5 * drift, 0.5 * noise, "geometric Brownian motion")
+
+
+GEOMETRIC = Problem(
+    _geometric(),
     torch.ones(1, 1),
     strong={"euler": 0.5, "milstein": 1.0, "srk": 1.5},
     weak={"euler": 1.0, "milstein": 1.0},
@@ -142,14 +150,21 @@ GEOMETRIC = Problem(
         "noise reused": Fault(_reused, 0.5),
         "noise of variance dt²": Fault(_root, 0.5),
     },
+    scaled=_geometric,
 )
-ORNSTEIN_UHLENBECK = Problem(
-    SDE(
-        drift=lambda t, h: -h,
-        diffusion=lambda t, h, dB: 0.5 * dB,
+
+
+def _reverting(drift: float = 1.0, noise: float = 1.0) -> SDE:
+    return SDE(
+        drift=lambda t, h: -drift * h,
+        diffusion=lambda t, h, dB: 0.5 * noise * dB,
         noise="additive",
         name="Ornstein-Uhlenbeck process",
-    ),
+    )
+
+
+ORNSTEIN_UHLENBECK = Problem(
+    _reverting(),
     torch.ones(1, 1),
     strong={"euler": 1.0, "milstein": 1.0, "srk": 1.5},
     weak={"euler": 1.0},
@@ -159,6 +174,7 @@ ORNSTEIN_UHLENBECK = Problem(
         (lambda h: h[:, 0].square(), math.exp(-2) + 0.125 * (1 - math.exp(-2))),
     ),
     faults={"final time one step short": Fault(_short, 1.0), "noise redrawn": Fault(_redrawn, 1.0)},
+    scaled=_reverting,
 )
 
 
@@ -171,24 +187,34 @@ def _area_drift(t: Tensor, h: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(h[:, :2]), -h[:, 2:]], dim=1)
 
 
+def _area(drift: float = 1.0, noise: float = 1.0, interpretation: str = "ito") -> SDE:
+    return SDE(
+        drift=lambda t, h: drift * _area_drift(t, h),
+        diffusion=lambda t, h, dB: noise * _area_diffusion(t, h, dB),
+        noise="general",
+        brownian=2,
+        interpretation=interpretation,
+        name="damped Lévy area",
+    )
+
+
+def _area_stratonovich(drift: float = 1.0, noise: float = 1.0) -> SDE:
+    # The same equation, since ½ Σ (∂g_j) g_j vanishes.
+    return _area(drift, noise, "stratonovich")
+
+
 def _with_areas(equation: Any, x: Tensor, brownian: Any, times: Tensor) -> Tensor:
     """Milstein's scheme with Lévy areas, of order 1."""
     for start, end in itertools.pairwise(times.tolist()):
         noise, areas = brownian(start, end, return_A=True)
         moved = equation.f(start, x) * (end - start) + equation.g_prod(start, x, noise)
-        x = x + moved + torch.nn.functional.pad(areas[:, :1, 1], (2, 0))
+        size = equation.g_prod(start, x, torch.ones_like(noise))[:, :1]
+        x = x + moved + torch.nn.functional.pad(size.square() * areas[:, :1, 1], (2, 0))
     return x
 
 
-_AREAS = SDE(
-    drift=_area_drift,
-    diffusion=_area_diffusion,
-    noise="general",
-    brownian=2,
-    name="damped Lévy area",
-)
 LEVY_AREA = Problem(
-    _AREAS,
+    _area(),
     torch.tensor([[0.0, 0.0, 1.0]]),
     strong={"euler": 0.5, "Milstein with Lévy areas": 1.0},
     weak={},
@@ -200,26 +226,36 @@ LEVY_AREA = Problem(
     ),
     solvers={"Milstein with Lévy areas": _with_areas},
     faults={"Lévy area left out": Fault(_euler, 1.0)},
+    scaled=_area,
 )
 LEVY_AREA_STRATONOVICH = dataclasses.replace(
     LEVY_AREA,
-    # The same equation, since ½ Σ (∂g_j) g_j vanishes.
-    equation=dataclasses.replace(_AREAS, interpretation="stratonovich"),
+    equation=_area_stratonovich(),
     strong={"heun": 0.5, "midpoint": 0.5, "log_ode": 0.5},
     solvers={},
     faults={"noise redrawn": Fault(_redrawn, 0.5)},
+    scaled=_area_stratonovich,
 )
-CIRCLE = Problem(
-    SDE(
+
+
+def _turned(h: Tensor, angle: Tensor) -> Tensor:
+    x, y, cos, sin = h[:, :1], h[:, 1:], angle.cos(), angle.sin()
+    return torch.cat([x * cos - y * sin, x * sin + y * cos], dim=1)
+
+
+def _circle(drift: float = 1.0, noise: float = 1.0) -> SDE:
+    return SDE(
         drift=lambda t, h: 0 * h,
-        diffusion=lambda t, h, dB: torch.stack([-h[:, 1], h[:, 0]], dim=1) * dB,
+        diffusion=lambda t, h, dB: noise * torch.stack([-h[:, 1], h[:, 0]], dim=1) * dB,
         noise="scalar",
         interpretation="stratonovich",
-        solution=lambda t, h0, B: torch.cat(
-            [h0[:, :1] * B.cos() - h0[:, 1:] * B.sin(), h0[:, :1] * B.sin() + h0[:, 1:] * B.cos()], dim=1
-        ),
+        solution=lambda t, h0, B: _turned(h0, noise * B),
         name="Brownian motion on a circle",
-    ),
+    )
+
+
+CIRCLE = Problem(
+    _circle(),
     torch.tensor([[1.0, 0.0]]),
     strong={"heun": 1.0, "midpoint": 1.0, "euler_heun": 1.0, "log_ode": 1.0},
     weak={"heun": 1.0, "midpoint": 1.0},
@@ -231,64 +267,85 @@ CIRCLE = Problem(
         # Of torchsde 0.2.6: for scalar noise it multiplies by the transposed Jacobian of the diffusion.
         "torchsde's Milstein": Fault("milstein", 1.0),
     },
+    scaled=_circle,
 )
-STOCHASTIC_VOLATILITY = Problem(
-    SDE(
-        drift=lambda t, h: torch.stack([0.1 * h[:, 0], -h[:, 1]], dim=1),
-        diffusion=lambda t, h, dB: torch.stack(
-            [0.5 * h[:, 1].exp() * h[:, 0] * dB[:, 0], 0.5 * dB[:, 1]], dim=1
+
+
+def _volatile(drift: float = 1.0, noise: float = 1.0) -> SDE:
+    return SDE(
+        drift=lambda t, h: drift * torch.stack([0.1 * h[:, 0], -h[:, 1]], dim=1),
+        diffusion=lambda t, h, dB: (
+            0.5 * noise * torch.stack([h[:, 1].exp() * h[:, 0] * dB[:, 0], dB[:, 1]], dim=1)
         ),
         noise="general",
         brownian=2,
         name="stochastic volatility",
-    ),
+    )
+
+
+STOCHASTIC_VOLATILITY = Problem(
+    _volatile(),
     torch.tensor([[1.0, 0.0]]),
     strong={"euler": 0.5},
     weak={"euler": 1.0},
     citation="Scott (1987), Option Pricing when the Variance Changes Randomly",
     moments=((lambda h: h[:, 0], math.exp(0.1)), (lambda h: h[:, 1].square(), 0.125 * (1 - math.exp(-2)))),
     faults={"noise redrawn": Fault(_redrawn, 0.5)},
+    scaled=_volatile,
 )
-DOUBLE_WELL = Problem(
-    SDE(
-        drift=lambda t, h: h - h**3,
-        diffusion=lambda t, h, dB: 0.7 * dB,
+
+
+def _two_wells(drift: float = 1.0, noise: float = 1.0) -> SDE:
+    return SDE(
+        drift=lambda t, h: drift * (h - h**3),
+        diffusion=lambda t, h, dB: 0.7 * noise * dB,
         noise="additive",
         name="double well",
-    ),
+    )
+
+
+DOUBLE_WELL = Problem(
+    _two_wells(),
     torch.tensor([[0.2]]),
     strong={"euler": 1.0, "srk": 1.5},
     weak={"euler": 1.0},
     citation="Kramers (1940), Brownian motion in a field of force and the diffusion model of chemical"
     " reactions",
     faults={"final time one step short": Fault(_short, 1.0), "noise of variance dt²": Fault(_root, 1.0)},
+    scaled=_two_wells,
 )
+
+
+def _stiff(drift: float = 1.0, noise: float = 1.0) -> SDE:
+    return _linear(-8.0 * drift, 0.5 * noise, "stiff linear equation")
+
+
 STIFF = Problem(
-    SDE(
-        drift=lambda t, h: -8.0 * h,
-        diffusion=lambda t, h, dB: 0.5 * h * dB,
-        noise="diagonal",
-        solution=lambda t, h0, B: h0 * (-(8.0 + 0.125) * t + 0.5 * B).exp(),
-        name="stiff linear equation",
-    ),
+    _stiff(),
     torch.ones(1, 1),
     strong={"milstein": 1.0},
     citation="Saito & Mitsui (1996), Stability Analysis of Numerical Schemes for SDEs",
     moments=((lambda h: h[:, 0], math.exp(-8.0)),),
     faults={"noise redrawn": Fault(_redrawn, 0.5)},
+    scaled=_stiff,
 )
-OSCILLATOR = Problem(
-    ODE(
-        lambda t, h: torch.stack([h[:, 1], -h[:, 0]], dim=1),
-        solution=lambda t, h0: torch.stack(
-            [h0[:, 0] * t.cos() + h0[:, 1] * t.sin(), h0[:, 1] * t.cos() - h0[:, 0] * t.sin()], dim=1
-        ),
+
+
+def _oscillator(drift: float = 1.0, noise: float = 1.0) -> ODE:
+    return ODE(
+        lambda t, h: drift * torch.stack([h[:, 1], -h[:, 0]], dim=1),
+        solution=lambda t, h0: _turned(h0, -drift * t),
         name="harmonic oscillator",
-    ),
+    )
+
+
+OSCILLATOR = Problem(
+    _oscillator(),
     torch.tensor([[1.0, 0.0], [0.3, -1.2]]),
     strong={"euler": 1.0, "midpoint": 2.0, "heun2": 2.0, "heun3": 3.0, "rk4": 4.0},
     citation="Hairer, Nørsett & Wanner (1993), Solving Ordinary Differential Equations I",
     faults={"half a step taken whole": Fault(_whole, 2.0)},
+    scaled=_oscillator,
 )
 PROBLEMS: dict[str, Problem] = {
     "geometric Brownian motion": GEOMETRIC,

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 SCATTERS = tuple(1e-3 * 10**k for k in (0.0, 0.5, 1.0, 1.5, 2.0, 2.5))
 """Relative errors that single levels may have in numbers of unknown origin: a logarithmic scale."""
+POWERS = (0.5, 1.0, 2.0)
+"""Powers of the corrections of numbers of unknown origin: those of a solver's errors are whole."""
 Steps = Annotated[np.ndarray, Shape("steps", whole=True, increasing=True)]
 PerStep = Annotated[np.ndarray, Shape("steps")]
 BetweenSteps = Annotated[np.ndarray, Shape("steps-1")]
@@ -259,7 +261,7 @@ def _gathered(
     interval = (math.nan, math.nan)
     finite = bool(np.isfinite(values).all())
     if finite and levels >= LEAST_LEVELS and len(kept) >= (1 if single else levels + 3):
-        fit = fit_errors(kept[:, :levels], steps[:levels], exact=single, scatters=SCATTERS)
+        fit = fit_errors(kept[:, :levels], steps[:levels], exact=single, powers=POWERS, scatters=SCATTERS)
         tail = (1.0 - confidence) / 2
         interval = (fit.orders.quantile(tail), fit.orders.quantile(1.0 - tail))
     return OrderEvidence(values, kept, steps, levels, single, epsilon, fit, interval)
