@@ -46,8 +46,10 @@ def test_a_depth_that_is_given_goes_before_the_metadata(files):
     assert_names(result.stderr, "weights[9]", "9 layers")
 
 
-def test_files_of_one_depth_are_networks_of_several_seeds(files):
-    result = run(files[8], files[8], files[32], files[128], "--confidence", "0.9")
+def test_files_of_one_depth_are_networks_of_several_seeds(files, tmp_path):
+    other = tmp_path / "other.safetensors"
+    save_file({"A": torch.as_tensor(SWEEP[8]["A"]).flip(0).contiguous()}, other, {"depth": "8"})
+    result = run(files[8], other, files[32], files[128], "--confidence", "0.9")
     assert "4 networks, depths 8, 32, 128" in result.stdout
     assert "90 % intervals" in result.stdout
 
