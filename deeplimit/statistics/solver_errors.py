@@ -28,11 +28,13 @@ from deeplimit.statistics.consecutive import (
     SIZES,
     SPREAD,
     TAIL_SHARE,
+    TRIPLE_INTEGRALS,
     Corrections,
     log_means,
     log_medians,
     mixture_of_orders,
     share_of_the_largest,
+    with_half_a_power,
     with_other_moments,
 )
 from deeplimit.statistics.power_law import CorrelatedData, Floor, StudentMixture, slopes_between
@@ -115,6 +117,8 @@ def fit_errors(
     depths = steps.astype(float)
     orders, weights = mixture_of_orders(depths, logs, covariance, allowed, degrees, scatters=scatters)
     if not exact and not medians and orders.quantile(0.5) > DOUBLE_INTEGRALS:
+        if orders.quantile(0.5) > TRIPLE_INTEGRALS:
+            allowed = with_half_a_power(allowed)
         other, its = with_other_moments(errors, logs, influence, allowed)
         orders, weights = mixture_of_orders(depths, other, its, allowed, degrees, scatters=scatters)
     slopes, slope_errors = slopes_between(np.log(steps), logs, covariance)
