@@ -153,7 +153,7 @@ def study_power(depths: Sequence[int], seeds: int = 3, *, objects: int = 1, step
         >>> import deeplimit as dl
         >>> power = dl.study_power([6, 12, 24], seeds=1)
         >>> power.orders, power.verdicts
-        ((12, 24), ('linear-ode', 'no trend', 'sparse', 'cannot tell'))
+        ((12, 24), ('linear-ode', 'sde', 'no trend', 'sparse', 'cannot tell'))
     """
     levels = tuple(
         validation.integer(depth, "every one of depths", minimum=LEAST_LAYERS)
