@@ -64,11 +64,13 @@ class _Present:
 def _compiled_steps(
     run: numba_pass.Compiled, present: _Present, tick: Tick | None, stops: list[int]
 ) -> Iterator[tuple[int, None]]:
-    """Advance compiled loops; yield the number of steps made, at all of `stops` and in between."""
+    """Advance compiled loops; yield the number of steps made at each of `stops`."""
+    wanted = set(stops)
     for done in run.steps(tick, stops):
-        present.states = [torch.from_numpy(run.run.states[j]).T for j in range(len(present.states))]
-        present.limit = torch.from_numpy(run.run.reference).T
-        yield done, None
+        if done in wanted:
+            present.states = [torch.from_numpy(run.run.states[j]).T for j in range(len(present.states))]
+            present.limit = torch.from_numpy(run.run.reference).T
+            yield done, None
 
 
 class _Listening:
