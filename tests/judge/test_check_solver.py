@@ -481,6 +481,26 @@ def test_reports_keep_the_contract(kind):
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
+def test_a_scaled_equation_has_drift_and_noise_times_the_factors(name):
+    given, scaled, x = PROBLEMS[name].equation, PROBLEMS[name].scaled(0.5, 2.0), PROBLEMS[name].x + 0.5
+    if isinstance(given, dl.ODE):
+        assert scaled.field(0.0, x).tolist() == (0.5 * given.field(0.0, x)).tolist()
+        return
+    noise = torch.ones(len(x), given.noise_size(x))
+    assert scaled.f(0.0, x).tolist() == (0.5 * given.f(0.0, x)).tolist()
+    assert scaled.g_prod(0.0, x, noise).tolist() == (2.0 * given.g_prod(0.0, x, noise)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "scheme"),
+    [("geometric Brownian motion", "milstein"), ("circle", "log_ode"), ("oscillator", "rk4")],
+)
+def test_a_scaled_equation_has_its_own_exact_solution(name, scheme):
+    problem = dataclasses.replace(PROBLEMS[name], equation=PROBLEMS[name].scaled(0.6, 1.3))
+    assert check(problem, scheme, paths=256, reference="exact").verdict == "documented order"
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_exact_solutions_and_moments_of_a_problem_agree_with_its_equation(name):
     """Means of a fine run within 5 standard errors, 6e-7 each, and the weak error of 64 steps."""
     problem = PROBLEMS[name]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import linalg, stats
 
-from deeplimit.statistics.consecutive import MODEL_ERROR
+from deeplimit.statistics.consecutive import MODEL_ERROR, Corrections, log_means, with_other_moments
 from deeplimit.statistics.solver_errors import (
     SHARES,
     WEAK_ORDERS,
@@ -41,6 +41,18 @@ def test_the_weak_order_is_the_median_of_its_posterior():
     expected = np.interp((0.05, 0.5, 0.95), cumulative, WEAK_ORDERS)
     assert (found.low, found.rate, found.high) == pytest.approx(tuple(expected), abs=1e-3)
     assert expected[2] - expected[0] > 0.1
+
+
+def test_a_whole_share_of_other_moments_makes_the_mean_of_square_roots_that_of_sizes():
+    """By 1, log (E|d|^½)² becomes log E|d|; how far they are apart, less its mean, is uncertain by 1.5."""
+    sizes = np.random.default_rng(4).gamma([1.0, 2.0, 3.0, 4.0], size=(200, 4))
+    share = Corrections((1.0,), 0.0, moments=1.0)
+    logs, covariance = with_other_moments(sizes, *log_means(sizes), share)
+    assert logs == pytest.approx(np.log(sizes.mean(axis=0)), abs=1e-12)
+    apart = logs - log_means(sizes)[0]
+    spread = np.outer(apart - apart.mean(), apart - apart.mean()) * 1.5**2
+    relative = np.cov((sizes / sizes.mean(axis=0)).T) / len(sizes)
+    assert covariance - spread == pytest.approx(relative, abs=1e-12)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
