@@ -29,7 +29,7 @@ from torch import nn
 
 import deeplimit as dl
 from deeplimit.common.global_state import seeded
-from deeplimit.judge.block_limit import measure
+from deeplimit.judge.block_limit import measure, verdict
 from deeplimit.judge.block_limit.reading import as_module, read
 from deeplimit.judge.block_limit.scaling import Power
 from deeplimit.judge.block_limit.verdict import Evidence
@@ -136,6 +136,18 @@ def test_a_known_limit_is_named_with_its_exponent(limit, name):
 def test_a_stack_without_a_limit_has_none_named(rule):
     report = found(WITHOUT[rule])
     assert (report.verdict, report.limit, report.equation, report.rule) == ("none", None, None, rule)
+
+
+@pytest.mark.parametrize(("networks", "layers", "width"), [(16, 16, 2), (16, 4, 3), (48, 32, 8)])
+def test_independent_layers_are_not_called_fixed_however_few_they_are(networks, layers, width):
+    """A share of a tenth comes by chance; eight standard errors do not."""
+    random = np.random.default_rng(1)
+    for _ in range(200):
+        fixed, error = measure._fixed(random.standard_normal((networks, layers, 1, width)))
+        assert fixed < verdict.CLEAR * error
+    once = np.repeat(random.standard_normal((1, layers, 1, width)), networks, axis=0)
+    fixed, error = measure._fixed(once)
+    assert fixed > max(verdict.FIXED, verdict.CLEAR * error)
 
 
 @pytest.mark.parametrize("rule", UNTOLD)

@@ -321,6 +321,7 @@ def depth(blocks, **given):
         "concentration": array(1.0, 1.1) / blocks,
         "anisotropy": 1.0,
         "fixed": 0.0,
+        "fixed_error": 0.01,
         "displacement": array(1.0, 1.1),
         "growth": array(1.2, 1.3),
         "turned": array(0.5, 0.6),

@@ -44,6 +44,7 @@ class AtDepth:
             (R,): about 1/N where all layers carry the sum, no less at any depth where it jumps.
         anisotropy: 1 where the covariance of an update is a multiple of the identity, else larger.
         fixed: share of the squares that is the same in every network and differs between neighbouring layers.
+        fixed_error: its standard error where there is none.
         displacement, growth, turned: |h_L - h_0|/|h_0|, |h_L|/|h_0|, cos(h_L, h_0), per network (R,).
         inputs_start, inputs_end: mean cosine between different inputs' states, before and after all blocks.
     """
@@ -62,6 +63,7 @@ class AtDepth:
     concentration: np.ndarray
     anisotropy: float
     fixed: float
+    fixed_error: float
     displacement: np.ndarray
     growth: np.ndarray
     turned: np.ndarray
@@ -120,6 +122,7 @@ def moments(
     left = (without**2).sum(axis=2).mean(axis=1)
     error = float(np.sqrt((networks - 1) / networks * ((left - left.mean()) ** 2).sum()))
     anisotropy = _anisotropy(away, random)
+    fixed, fixed_error = _fixed(every)
     # The square of a mean of normal vectors with d/anisotropy directions of equal weight.
     noise = float(spreads.mean()) / networks * float(np.sqrt(2 * anisotropy / width))
     lags = tuple(lag for lag in (1, 2, 4, 8, 16, 32, 64, 128) if lag <= blocks // 2)
@@ -149,7 +152,8 @@ def moments(
         largest_update=float((squares.max(axis=(0, 1)) / np.maximum(squares.sum(axis=(0, 1)), 1e-300)).max()),
         concentration=concentration,
         anisotropy=anisotropy,
-        fixed=_fixed(every),
+        fixed=fixed,
+        fixed_error=fixed_error,
         displacement=(np.linalg.norm(end - start, axis=2) / sizes).mean(axis=1),
         growth=(np.linalg.norm(end, axis=2) / sizes).mean(axis=1),
         turned=_cosine(start, end).mean(axis=1),
@@ -176,17 +180,20 @@ def _between(states: np.ndarray) -> float:
     return float(_cosine(states, np.roll(states, 1, axis=1)).mean())
 
 
-def _fixed(every: np.ndarray) -> float:
-    """Return the nugget of the layers' means over networks (R, N, n, c), relative to all squares.
+def _fixed(every: np.ndarray) -> tuple[float, float]:
+    """Return the nugget of the layers' mean over networks, relative to all squares, and its standard error.
 
-    Second differences leave out what changes slowly over layers, and the product of the means of two halves
-    of the networks what changes from network to network.
+    Updates are (R, N, n, c). Second differences leave out what changes slowly over layers, and products of
+    different networks what changes from network to network. The error is that of a mean of zero.
     """
-    if every.shape[1] < 3 or not every.any():
-        return 0.0
-    halves = (every[0::2].mean(axis=0), every[1::2].mean(axis=0))
-    first, second = (np.diff(mean, 2, axis=0) for mean in halves)
-    return float((first * second).mean() / 6 / (every**2).mean())
+    networks, layers = every.shape[:2]
+    if layers < 3 or not every.any():
+        return 0.0, 0.0
+    rough = np.diff(every, 2, axis=1).reshape(networks, -1)
+    products = rough @ rough.T / (6 * rough.shape[1] * (every**2).mean())
+    np.fill_diagonal(products, 0.0)
+    pairs = networks * (networks - 1)
+    return float(products.sum() / pairs), float(np.sqrt(2 * (products**2).sum()) / pairs)
 
 
 def _anisotropy(away: np.ndarray, random: np.random.Generator) -> float:

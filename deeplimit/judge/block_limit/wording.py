@@ -39,13 +39,13 @@ REASONS: Sentences[Evidence] = {
     "grows": lambda e: f"{_sum(e)}, and the state moves by {power(e.displacement)}",
     "layers_are_fixed": lambda e: (
         f"neighbouring layers differ in the same way in every network ({e.deepest.fixed:.0%} of what they"
-        " add): weights that are drawn once have no law. Does the factory set a seed, or an initialiser in"
-        " it? Draw weights anew in every call"
+        " add): weights that are drawn once have no law. If the factory sets a seed, or an initialiser in it"
+        " does, let every call draw other weights"
     ),
     "neighbours_undo_each_other": lambda e: (
         f"neighbouring layers undo each other (correlation {e.deepest.correlations[0]:.2f}): what is left is"
-        " a drift that sums of updates at one state do not show. For a network of dl.network, its limit() has"
-        " it"
+        " a drift that sums of updates at one state do not show. dl.res1(..., weights=dl.AR1(...)).limit()"
+        " has it"
     ),
     "turns_as_far_at_any_depth": lambda e: (
         f"{_sum(e)}, but the state does not grow: every layer changes it as much at any depth"

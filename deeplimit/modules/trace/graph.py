@@ -267,9 +267,8 @@ def _joins(graph: Graph, additions: Sequence[Addition]) -> list[Join]:
         join = _join(graph, addition, through)
         if join is not None:
             joins.append(join)
-            if not _subtracts(
-                addition, join.skip
-            ):  # f(x) - x, as in x + (f(x) - x) / 2, does not go on from x
+            # f(x) - x, as in x + (f(x) - x) / 2, does not go on from x.
+            if not _subtracts(addition, join.skip):
                 through[addition.place] = join.addition.sides[join.skip].sources[0]
     return joins
 
