@@ -41,7 +41,8 @@ from deeplimit.statistics.power_law import CorrelatedData, Floor, StudentMixture
 
 OF_SOLVERS = Corrections((1.0, 2.0), 0.25, moments=3.0)
 """Corrections of a solver's error go in whole powers of the step: the mean of an even function of the noise
-is even in the step's root. With a power 1/2, too, intervals are 1.4 times as long and cover as often.
+is even in the step's root. With a power 1/2, too, intervals are 1.4 times as long and cover as often, up to
+`TRIPLE_INTEGRALS`.
 Sums of few heavy terms, such as Heun's (ΔB)³ on the circle, have a correction linear in p that vanishes at
 p = 2, three steps of 1/2 beyond p = 1/2. Without this share 80 % of 148 of their intervals cover, with it
 94 %."""

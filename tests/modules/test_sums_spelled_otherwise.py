@@ -81,6 +81,19 @@ def test_a_sum_in_another_spelling_is_a_residual_sum(add):
     assert kind.exponent == pytest.approx(wanted.exponent, abs=1e-4)
 
 
+def test_a_step_towards_a_branch_is_as_long_as_its_factor():
+    """h + (f(h) - h)/L goes on from h: what is subtracted from f(h) is no skip."""
+    report = dl.check_depth(
+        lambda depth: Stack(depth, lambda x, y: x + (depth**0.5 * y - x) / depth),
+        DEPTHS,
+        batch=states(),
+        expected=1.0,
+    )
+    (kind,) = report.branches
+    assert kind.exponent == pytest.approx(1.0, abs=0.1)
+    assert report.verdict == "as expected"
+
+
 def test_the_update_of_a_stacked_sum_is_what_its_layer_returns():
     found = assert_as_hooked(lambda: Stack(4, SUMS["of a stack"]), states(), lambda model: model.layers)
     assert [branch.output for branch in found] == [(f"layers.{index}.back.weight",) for index in range(4)]

@@ -49,9 +49,8 @@ STRONG, WEAK = KINDS = ("strong", "weak")
 BLOWN_UP, STABLE = 1e3, 2.0
 """Distances above this many times the states, at steps longer than this over `runs.stiffness`, are those of
 an unstable solver: Euler's is stable up to 2, Runge and Kutta's up to 2.8."""
-FEW_ROUNDINGS, STILL = 32 * 2.0**-23, 0.7
-"""So many relative errors of float32 a solver collects; and a distance that is no less than this of the one
-at half as many steps has no order of 1/2 or more."""
+FEW_ROUNDINGS = 32 * 2.0**-23
+"""Relative error up to which distances may be round-off of float32, which a solver collects step by step."""
 REFERENCES = ("auto", "exact", "fine", "none")
 AUTO = (512, 2048)
 """Paths of the two analyses of paths="auto": the first decides most calls, each may spend half the level."""
@@ -304,7 +303,7 @@ def _strong_analysis(
         floor,
         falls,
         too_long=not distance < BLOWN_UP * unit and runs.stiffness(plan) > STABLE * steps[-1],
-        in_float32=distance < FEW_ROUNDINGS * found.scale and distance > STILL * float(distances[-2]),
+        in_float32=distance < FEW_ROUNDINGS * found.scale and _no_longer_falls(steps, distances),
     )
     judgement = judge(rules.strong, evidence)
     slopes, slope_errors = np.full((2, len(steps) - (2 if fitted is order else 1)), math.nan)
@@ -335,6 +334,11 @@ def _strong_analysis(
         paths=paths,
         lost=found.lost,
     )
+
+
+def _no_longer_falls(steps: np.ndarray, distances: np.ndarray) -> bool:
+    """Whether the last two distances fall more slowly than at half of any solver's order."""
+    return bool(distances[-1] > distances[-2] * (steps[-2] / steps[-1]) ** rules.FLAT)
 
 
 def _of_distances(

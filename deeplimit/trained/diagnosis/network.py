@@ -49,7 +49,7 @@ def diagnose_network(
     if (twice := repeated([run.grams for run in runs])) is not None:
         raise ValueError(
             f"weights must be networks of different seeds, but weights[{twice[1]}] has the layers of"
-            f" weights[{twice[0]}]; leave it out, or draw and train it anew."
+            f" weights[{twice[0]}]; leave it out, or train another one."
         )
     untrained: dict[tuple[str, str], LayerGram] = {}
     if null is not None:

@@ -69,7 +69,7 @@ def diagnose_sweep(
     if (twice := repeated(grams)) is not None:
         raise ValueError(
             f"weights must be networks of different seeds, but two of depth {measured[twice[1]].depth} have"
-            " the same layers; leave one out, or draw and train it anew."
+            " the same layers; leave one out, or train another one."
         )
     nulls = _nulls(networks, null, how) if null is not None else ()
     report = judge_networks(
