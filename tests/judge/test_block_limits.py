@@ -100,7 +100,7 @@ def drawn_once(depth):
 
 
 def outputs_drawn_once(depth):
-    """As with an initialiser whose seed is the same in every call: inner weights alone differ between calls."""
+    """As with an initialiser whose seed is the same in every call: inner weights alone differ."""
     made = [nn.Sequential(linear(), nn.ReLU(), linear()) for _ in range(depth)]
     dl.init.iid_([branch[2].weight for branch in made], exponent=0)
     return [Residual(branch, depth**-0.5) for branch in made]

@@ -24,6 +24,11 @@ def _odd(r: Any) -> str:
     )
 
 
+def _paths_or(r: Any) -> str:
+    """Return "more paths or ", but of one vector of errors, which has none."""
+    return "" if r.average == "single" else "more paths or "
+
+
 def order_line(report: Any) -> list[str]:
     """Return the order with its interval in a line; nothing where there is none."""
     if not math.isfinite(report.rate):
@@ -135,11 +140,11 @@ ORDER: Sentences = {
         "no power law is in sight: local slopes change too much; take more steps at the fine end"
     ),
     "may_not_fall": lambda r: (
-        "the interval of the order contains 0; take more paths or a wider range of steps"
+        f"the interval of the order contains 0; take {_paths_or(r)}a wider range of steps"
     ),
     "may_level_off": lambda r: (
         f"up to {100 * r.floor_upper:.0f} % of the squared error at {r.steps[-1]} steps may remain at"
-        " infinitely many; take more paths or more steps"
+        f" infinitely many; take {_paths_or(r)}more steps"
     ),
     "fall": lambda r: (
         f"errors fall at order {r.rate:.3f}, and at most {100 * r.floor_upper:.0f} % of the squared error at"
