@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any, ClassVar, cast, final
 
 import numpy as np
@@ -23,6 +23,8 @@ from deeplimit.simulation.summaries import Summary
 from deeplimit.simulation.task import Task
 
 LIMIT = "limit"
+TOGETHER = 8
+"""Blocks whose summaries are merged at once: one at a time takes longer, all of them their memory."""
 
 
 @dataclass(frozen=True)
@@ -261,7 +263,10 @@ class Recording(Measurement[Arrays, Arrays]):
 
     def merge(self, parts: Iterator[Arrays]) -> Arrays:
         if self.summaries:
-            summed = reduce(_merged, ({n: self._summary(p, n) for n, _ in self.columns} for p in parts))
+            earliest = next(parts)
+            summed = {name: self._summary(earliest, name) for name, _ in self.columns}
+            while together := [*itertools.islice(parts, TOGETHER)]:
+                summed = {n: k.merge(*(self._summary(p, n) for p in together)) for n, k in summed.items()}
             return {f"summary/{n}/{key}": v for n, each in summed.items() for key, v in each.arrays().items()}
         whole: Arrays = {}
         first = 0
@@ -326,7 +331,3 @@ class Recording(Measurement[Arrays, Arrays]):
             return nn.Sequential(*(block.requires_grad_() for block in blocks))
         recursion, exponent = network.recursion, network.exponent
         return nn.Sequential(*(SampledBlock(recursion, each, exponent) for each in layers))
-
-
-def _merged(first: dict[str, Summary], second: dict[str, Summary]) -> dict[str, Summary]:
-    return {name: summary.merge(second[name]) for name, summary in first.items()}

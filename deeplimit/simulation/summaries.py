@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, final
 
 import numpy as np
@@ -41,35 +42,18 @@ class Sketch:
     def of(values: Tensor) -> Sketch:
         """Return the sketch of values (P, *cells); NaN counts as larger than all numbers."""
         given = values.movedim(0, -1).contiguous().cpu().numpy()
-        return Sketch((np.where(np.isnan(given), np.inf, given),)).fitting()
+        lost = np.isnan(given)
+        return _fitting([np.where(lost, np.inf, given) if lost.any() else given.copy()], [])
 
-    def merge(self, other: Sketch) -> Sketch:
-        """Return the sketch of the values of both."""
-        pairs = []
-        for level in range(max(len(self.levels), len(other.levels))):
-            held = [each.levels[level] for each in (self, other) if level < len(each.levels)]
-            pairs.append(held[0] if len(held) == 1 else np.concatenate(held, axis=-1))
-        counts = itertools.zip_longest(self.thinned, other.thinned, fillvalue=0)
-        return Sketch(tuple(pairs), tuple(map(sum, counts))).fitting()
-
-    def fitting(self) -> Sketch:
-        """Return the same with every level thinned out that is over capacity."""
-        levels, thinned, at = list(self.levels), list(self.thinned), 0
-        while at < len(levels):
-            count = levels[at].shape[-1]
-            if count > CAPACITY:
-                ordered = np.sort(levels[at], axis=-1)
-                # Of an odd number the largest stays, with its weight. Even and odd places take turns, at each
-                # level and from one level to the next, so that errors of rank cancel.
-                paired = count - count % 2
-                thinned += [0] * (at + 1 - len(thinned))
-                risen = ordered[..., (thinned[at] + at) % 2 : paired : 2]
-                levels[at] = ordered[..., paired:]
-                above = [levels[at + 1], risen] if at + 1 < len(levels) else [risen]
-                levels[at + 1 : at + 2] = [np.concatenate(above, axis=-1)]
-                thinned[at] += 1
-            at += 1
-        return Sketch(tuple(levels), tuple(thinned))
+    def merge(self, *others: Sketch) -> Sketch:
+        """Return the sketch of the values of all."""
+        every = (self, *others)
+        levels = [
+            np.concatenate([each.levels[at] for each in every if at < len(each.levels)], axis=-1)
+            for at in range(max(len(each.levels) for each in every))
+        ]
+        counts = itertools.zip_longest(*(each.thinned for each in every), fillvalue=0)
+        return _fitting(levels, [sum(each) for each in counts])
 
     def quantiles(self, of: Sequence[float]) -> np.ndarray:
         """Return the quantiles of every cell (len(of), *cells), linear between the middles of weights."""
@@ -85,6 +69,26 @@ class Sketch:
         for cell in np.ndindex(*cells):
             found[(slice(None), *cell)] = _between(of, places[cell], values[cell])
         return found
+
+
+def _fitting(levels: list[np.ndarray], thinned: list[int]) -> Sketch:
+    """Return the sketch of these levels, thinned out where over capacity; sorts in place."""
+    at = 0
+    while at < len(levels):
+        count = levels[at].shape[-1]
+        if count > CAPACITY:
+            levels[at].sort(axis=-1)
+            # Of an odd number the largest stays, with its weight. Even and odd places take turns, at each
+            # level and from one level to the next, so that errors of rank cancel.
+            paired = count - count % 2
+            thinned += [0] * (at + 1 - len(thinned))
+            risen = levels[at][..., (thinned[at] + at) % 2 : paired : 2]
+            above = [levels[at + 1], risen] if at + 1 < len(levels) else [risen]
+            levels[at + 1 : at + 2] = [np.concatenate(above, axis=-1)]
+            levels[at] = levels[at][..., paired:].copy()
+            thinned[at] += 1
+        at += 1
+    return Sketch(tuple(levels), tuple(thinned))
 
 
 def _between(of: Sequence[float], places: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -130,10 +134,12 @@ class Summary:
         """Return the summary of states (P, K, *state_shape)."""
         flat = states.flatten(2)
         finite = torch.isfinite(flat.abs().amax(dim=2))  # seven times as fast as isfinite of every entry
-        wide = torch.where(finite[..., None], flat, 0.0).double()
-        count = finite.sum(dim=0)
+        count, whole = finite.sum(dim=0), bool(finite.all())
+        wide = (flat if whole else torch.where(finite[..., None], flat, 0.0)).double()
         mean = wide.sum(dim=0) / count.clamp(min=1)[:, None]
-        apart = (wide - mean).mul_(finite[..., None])  # in place: a new array takes 20 times as long
+        apart = wide - mean
+        if not whole:
+            apart.mul_(finite[..., None])  # in place: a new array takes 20 times as long
         if flat.shape[2] <= WIDEST_COVARIANCE:
             rows = apart.transpose(0, 1)  # (K, P, d)
             scatter = torch.bmm(rows.mT, rows)
@@ -142,20 +148,22 @@ class Summary:
         numbers = (count.cpu().numpy(), mean.cpu().numpy(), scatter.cpu().numpy())
         return Summary(times, len(flat), *numbers, Sketch.of(flat))
 
-    def merge(self, other: Summary) -> Summary:
-        """Return the summary of the paths of both (Chan, Golub & LeVeque 1983)."""
-        count = self.count + other.count
-        share = other.count / np.maximum(count, 1)
-        apart = other.mean - self.mean
-        weight = self.count * share
+    def merge(self, *others: Summary) -> Summary:
+        """Return the summary of the paths of all (Chan, Golub & LeVeque 1983)."""
+        every = (self, *others)
+        counts = np.stack([each.count for each in every])  # (n, K)
+        means = np.stack([each.mean for each in every])  # (n, K, d)
+        count = counts.sum(axis=0)
+        mean = (counts[:, :, None] * means).sum(axis=0) / np.maximum(count, 1)[:, None]
+        apart = np.sqrt(counts)[:, :, None] * (means - mean)
         if self.scatter.ndim == 3:
-            moved = weight[:, None, None] * apart[:, :, None] * apart[:, None, :]
+            rows = apart.transpose(1, 0, 2)  # (K, n, d)
+            moved = rows.transpose(0, 2, 1) @ rows
         else:
-            moved = weight[:, None] * apart**2
-        mean = self.mean + share[:, None] * apart
-        scatter = self.scatter + other.scatter + moved
-        sketch = self.sketch.merge(other.sketch)
-        return Summary(self.times, self.paths + other.paths, count, mean, scatter, sketch)
+            moved = (apart**2).sum(axis=0)
+        scatter = reduce(np.add, (each.scatter for each in every)) + moved
+        sketch = self.sketch.merge(*(each.sketch for each in others))
+        return Summary(self.times, sum(each.paths for each in every), count, mean, scatter, sketch)
 
     @property
     def covariance(self) -> np.ndarray:
