@@ -240,3 +240,12 @@ def test_a_part_that_surely_falls_more_slowly_than_the_scheme_has_the_networks_o
     assert order(network, scheme, close) is network
     assert order(network) is network
     assert order(None, scheme, slow) is None
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.9])
+def test_solutions_that_part_at_once_say_nothing_of_any_limit(factor):
+    """tanh(50 x) is Lipschitz, but states 1/50 apart are soon as far apart as any two at depths to 256."""
+    network = dl.res1(16, lambda x: torch.tanh(50 * x))
+    limit = dl.zoo.AlteredSDE(network.limit(), diffusion_scale=factor)
+    report = dl.compare(network, limit, depths=(16, 32, 64, 128, 256), paths=512)
+    assert (report.verdict, report.rule) == ("cannot tell", "is_still_moving")

@@ -390,7 +390,7 @@ class Part:
             flat=verdict.FLAT_GAP if self.is_gap and pairing.is_scheme else verdict.FLAT,
             negligible=verdict.NEGLIGIBLE / self.weight,
             remainder=remains,
-            is_settling=not self.exact or self.is_settling,
+            is_settling=self.is_settling if self.exact else pairing.settles,
             part_of_square=self.part_of_square,
         )
 

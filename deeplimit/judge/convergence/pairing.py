@@ -10,6 +10,7 @@ from enum import StrEnum
 import numpy as np
 
 from deeplimit.driving import ChannelKind, Dependence
+from deeplimit.judge.convergence import verdict
 from deeplimit.simulation import Task
 from deeplimit.simulation.task import GRADIENT, is_own, is_scheme
 from deeplimit.statistics.consecutive import (
@@ -49,6 +50,12 @@ CLOSE_ORDERS = 0.1
 """Measured orders this close count as one: half the length of an interval at 500 paths and five depths."""
 LEAST_DEPTHS = 5
 """Fewer depths leave too few differences to be held against distances whose order a theorem says."""
+SETTLING = 0.5
+"""Networks have settled whose consecutive differences fall with this part of the theorem's order at least.
+
+Of tanh(50 x) at depths to 256 medians fall with order 0 to 0.06, since solutions that start 1/50 apart are
+soon as far apart as any two; of 30 x with 0.12. Errors keep the size of the states, as towards another limit.
+"""
 NO_GAP = dataclasses.replace(UNKNOWN_GAP, rate=1.0, rate_is_bound=True)
 """Of a network that is its limit's scheme: other schemes of that equation are of order 1 away, or more."""
 
@@ -86,6 +93,7 @@ class Pairing:
         orders_of_medians: the orders of such paths where a theorem says an order in probability.
         apart_by_paths: how far the limit is from what the networks tend to, held against their differences
             path by path, where one path is read at all depths and a theorem says the order; 0 elsewhere.
+        settles: whether networks of random weights differ less from depth to depth, as a theorem says.
     """
 
     regime: Regime
@@ -110,6 +118,7 @@ class Pairing:
     distances: np.ndarray | None = None
     orders_of_medians: tuple[Order | None, ...] = ()
     apart_by_paths: float = 0.0
+    settles: bool = True
 
     @classmethod
     def of(cls, task: Task, differences: np.ndarray, resolution: float) -> Pairing:
@@ -122,6 +131,9 @@ class Pairing:
         sets, distances = np.split(differences, [kinds * (3 * m - 4)], axis=1)
         orders = measured_orders(sets, depths, resolution, found.exact)
         floor, apart = None, 0.0
+        if not found.exact and not found.regime.rate_is_bound:
+            settled = settles(sets[:, : m - 1], depths, found.regime.rate or 0.0, resolution)
+            found = dataclasses.replace(found, settles=settled)
         order = orders[-1]
         if order is not None and order.levels == m - 1:
             sizes, near = sets[:, (kinds - 1) * (3 * m - 4) :][:, : m - 1], distances[:, -m:]
@@ -312,6 +324,16 @@ def measured_orders(
         sizes, squares, products = np.split(each, [m - 1, 2 * m - 2], axis=1)
         orders.append(fit_order(Differences(depths, sizes, squares, products, resolution, exact)))
     return tuple(orders)
+
+
+def settles(sizes: np.ndarray, depths: np.ndarray, rate: float, resolution: float) -> bool:
+    """Return whether the differences between two depths (P, m - 1), of order `rate`, have begun to fall."""
+    middle = np.nanmedian(np.where(np.isfinite(sizes), sizes, np.inf), axis=0)
+    if not middle[-1] > verdict.RESOLVED * resolution or not np.isfinite(middle[0]):
+        return True
+    # Of unequal ratios of depths differences are unequal, too: by these at the slowest order.
+    left = -np.diff(depths ** (-2 * SETTLING * rate)) if rate else np.log(depths[1:] / depths[:-1])
+    return bool((middle[-1] / middle[0]) ** 2 <= left[-1] / left[0])
 
 
 def _reads(task: Task) -> Reads:
