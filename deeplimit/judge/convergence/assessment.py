@@ -500,7 +500,8 @@ def assess(
     # So it is where a theorem says the order. Medians of consecutive differences near it slowly: for scaled
     # GELU in Theorem 4.4 (width 32, 400 paths) they read 0.31 [0.25, 0.40], and the fit 0.43 [0.27, 0.54].
     order = pairing.order if pairing.measured else None
-    if order is not None and not order.uncertain and outcome.judgement.code != verdict.DOES_NOT:
+    settles = outcome.judgement.code != verdict.DOES_NOT and outcome.judgement.rule != "is_still_moving"
+    if order is not None and not order.uncertain and order.rate > 0 and settles:
         outcome = outcome.with_order(order, confidence)
     return _report(task, coupled, pairing, outcome, confidence, seconds)
 
