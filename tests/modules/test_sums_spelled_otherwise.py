@@ -63,6 +63,8 @@ SUMS = {
     "a product added, scaled": lambda x, y: torch.addmm(x / 2, y / 3, torch.eye(WIDTH), beta=2, alpha=3),
     "a product added": lambda x, y: torch.addmm(x, y, torch.eye(WIDTH)),
     "part of the way to a sum": lambda x, y: torch.lerp(x, x + 4 * y, 0.25),
+    "a mean of the state and a sum": lambda x, y: 0.75 * x + 0.25 * (x + 4 * y),
+    "a sum and the state, weighted": lambda x, y: (4 * y + x) * torch.tensor(0.25) + x * torch.tensor(0.75),
     "a part of the way added": lambda x, y: x + 0.25 * ((x + 4 * y) - x),
     "subtracted from": lambda x, y: torch.rsub(-x, y),
     "subtracted from, scaled": lambda x, y: torch.rsub(-x / 2, y, alpha=2),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -23,6 +24,8 @@ PROJECT = {
 }  # fmt: skip
 PARTS = 8
 """At most so many tensors in a stack are taken for the summands of one sum."""
+TO_ONE = 1e-6
+"""Weights of two states that sum to 1 up to this, the round-off of float32, take their mean."""
 # Functional dropout has its own flag for training; a measured model drops nothing.
 DROPOUT = {
     "dropout", "dropout_", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout",
@@ -65,12 +68,23 @@ def summable(value: object, other: object) -> bool:
     )
 
 
+class Product(NamedTuple):
+    """A tensor times a number; `version` counts how often the tensor had been changed in place."""
+
+    result: torch.Tensor
+    tensor: torch.Tensor
+    version: int
+    number: Any
+
+
 class TorchCalls(TorchFunctionMode):
     """Sees every call of a torch function; what it returns is up to `call` and `returned`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.calls = 0
+        self.latest_products: deque[Product] = deque(maxlen=PARTS)
+        self.latest_sums: deque[tuple[Any, ...]] = deque(maxlen=PARTS)
 
     def __torch_function__(
         self,
@@ -82,7 +96,8 @@ class TorchCalls(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "").partition(".")[0]  # an exported module calls add.Tensor
         this, self.calls = Call(self.calls, name), self.calls + 1
-        if (sum_of_two := spelled_out(name, args, kwargs)) is not None:
+        sum_of_two = spelled_out(name, args, kwargs, self._adds_to) or self._weighted_mean(name, args, kwargs)
+        if sum_of_two is not None:
             with self:
                 return sum_of_two()
         if name in DROPOUT and isinstance(args[0] if args else kwargs.get("input"), torch.Tensor):
@@ -91,7 +106,47 @@ class TorchCalls(TorchFunctionMode):
             return self.returned(this, self.dropout(given, float(share)))
         if "dropout_p" in kwargs:
             kwargs["dropout_p"] = 0.0
-        return self.returned(this, self.call(name, func, args, kwargs, _operands(name, args, kwargs)))
+        result = self.returned(this, self.call(name, func, args, kwargs, _operands(name, args, kwargs)))
+        if name in ADD and not changes(name):
+            self.latest_sums.append((result, *args))
+        if name in MULTIPLY and not changes(name) and len(args) == 2:
+            self.latest_products += [
+                Product(result, tensor, tensor._version, number)
+                for tensor, number in (args, args[::-1])
+                if _scales(number, tensor)
+            ]
+        return result
+
+    def _weighted_mean(
+        self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Callable[[], Any] | None:
+        """Return (1 - a) x + a (x + f(x)) as x + a ((x + f(x)) - x); None if the call is no such sum."""
+        if name not in ADD or changes(name) or kwargs or len(args) != 2:
+            return None
+        made = [
+            next((each for each in self.latest_products if each.result is summand), None) for summand in args
+        ]
+        for start, end in (made, made[::-1]):
+            if start is None or end is None or abs(_value(start.number) + _value(end.number) - 1.0) > TO_ONE:
+                return None
+            x, total, share = start.tensor, end.tensor, end.number
+            changed = x._version != start.version or total._version != end.version
+            if not changed and summable(x, total) and self._adds_to(total, x):
+                return lambda: x + (total - x) * share
+        return None
+
+    def _adds_to(self, total: torch.Tensor, part: torch.Tensor) -> bool:
+        """Whether a tensor is the sum of another one and of a few more, by the latest calls.
+
+        Not by the graph: a forward with a shared stream has another one, and must number the same sums.
+        """
+        summands = [*next((each[1:] for each in self.latest_sums if each[0] is total), ())]
+        while summands:
+            summand = summands.pop()
+            if summand is part:
+                return True
+            summands += next((each[1:] for each in self.latest_sums if each[0] is summand), ())
+        return False
 
     def call(
         self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, operands: Operands | None
@@ -138,7 +193,12 @@ def _operands(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Op
     return None
 
 
-def spelled_out(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[], Any] | None:
+def spelled_out(
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    adds_to: Callable[[torch.Tensor, torch.Tensor], bool],
+) -> Callable[[], Any] | None:
     """Return a sum of activations in another spelling as plain additions; None if the call is no such sum.
 
     The additions change the result by round-off at most.
@@ -149,7 +209,7 @@ def spelled_out(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
         start, end, weight = _arguments(args, kwargs, "input", "end", "weight")
         if not summable(start, end):
             return None
-        if _adds_to(end, start):  # of x and x + f(x): a residual sum
+        if adds_to(end, start):  # of x and x + f(x): a residual sum
             return lambda: start + (end - start) * weight
         return lambda: start * (1 - weight) + end * weight
     if name == "rsub":
@@ -168,18 +228,17 @@ def spelled_out(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
     return None if found is None else _sum_of_parts(*found, mean=name == "mean")
 
 
-def _adds_to(total: torch.Tensor, part: torch.Tensor) -> bool:
-    """Whether a tensor is the sum of another one and of at most PARTS more."""
-    waiting = [total.grad_fn]
-    for _ in range(PARTS):
-        node = waiting.pop() if waiting else None
-        if node is None:
-            return False
-        if node is part.grad_fn or getattr(node, "variable", None) is part:
-            return True
-        if node.name().startswith("AddBackward"):
-            waiting += [item for item, _ in node.next_functions]
-    return False
+def _scales(number: object, tensor: object) -> bool:
+    """Whether a product is one of a number and a tensor of which both can be looked at again."""
+    if not isinstance(tensor, torch.Tensor) or tensor.dim() < 2 or tensor.is_inference():
+        return False
+    if isinstance(number, torch.Tensor):
+        return number.dim() == 0 and not torch._C._functorch.is_batchedtensor(number)
+    return isinstance(number, (int, float))
+
+
+def _value(number: Any) -> float:
+    return float(number.detach() if isinstance(number, torch.Tensor) else number)
 
 
 Reduction = tuple[Any, int, Any]
