@@ -74,6 +74,11 @@ WHITE = {"smoothness": near(0.0), "roughness": near(0.5)}
         ({"size": near(0.0, 0.2)}, "cannot tell", "is_smooth"),
         ({}, "linear-ode", "shrinks_smoothly"),
         ({"noise": UNKNOWN, "below_rounding": True, **ROUGH}, "linear-ode", "shrinks_smoothly"),
+        ({"bent": near(0.5)}, "linear-ode", "shrinks_smoothly"),
+        ({"bent": near(0.0)}, "neural-ode", "keeps_what_it_bends"),
+        ({"bent": near(0.0, 0.2)}, "cannot tell", "may_be_linear"),
+        ({"bent": UNKNOWN}, "cannot tell", "may_be_linear"),
+        ({"bent": near(0.5), "size": near(0.0)}, "neural-ode", "keeps_its_size"),
         ({"smoothness": near(0.05, 0.3)}, "cannot tell", "is_uncertain"),  # noise falls; neighbours may not
         ({"noise": near(-0.1, 0.2)}, "cannot tell", "is_uncertain"),  # neighbours draw near; noise may stay
         ({"size": near(-0.3)}, "cannot tell", "is_uncertain"),

@@ -57,6 +57,8 @@ class Evidence:
             not noise alone. The size of layers does not enter.
         depths: how many different depths there are.
         homogeneous: whether weights are multiplied by the residual factors of a homogeneous activation.
+        bent: exponent of the size of what branches bend, where these are not the layers themselves; `UNKNOWN`
+            where nobody knows it.
     """
 
     weight: str
@@ -70,6 +72,7 @@ class Evidence:
     roughness: Slope
     depths: int
     homogeneous: bool = False
+    bent: Slope | None = None
 
     @property
     def has_trend(self) -> bool:
@@ -118,6 +121,16 @@ def keeps_its_size(e: Evidence) -> bool:
     return _is_smooth(e) and (e.homogeneous or -NEURAL < low <= 0 <= high < NEURAL)
 
 
+def keeps_what_it_bends(e: Evidence) -> bool:
+    """A smooth trend of any size, whose activation gets what keeps its size, or which is never linear."""
+    return _is_smooth(e) and e.bent is not None and -NEURAL < e.bent.sure[0] <= 0 <= e.bent.sure[1] < NEURAL
+
+
+def may_keep_what_it_bends(e: Evidence) -> bool:
+    """Whether what activations get is not known to shrink."""
+    return e.bent is not None and not e.bent.sure[0] > 0
+
+
 def _is_smooth(e: Evidence) -> bool:
     return e.noise_falls and (e.below_rounding or e.smoothness.sure[0] > CHANGES)
 
@@ -159,6 +172,9 @@ def rules(e: Evidence) -> verdict.RuleByRule[RegimeVerdict]:
     # Neither hypothesis allows differences that grow with depth.
     yield RegimeVerdict.CANNOT_TELL, "grows_rough", e.noise_grows
     yield RegimeVerdict.NEURAL_ODE, "keeps_its_size", keeps_its_size(e)
+    yield RegimeVerdict.NEURAL_ODE, "keeps_what_it_bends", keeps_what_it_bends(e)
+    # What activations get may keep its size, so that branches are not linear in the limit.
+    yield RegimeVerdict.CANNOT_TELL, "may_be_linear", _is_smooth(e) and may_keep_what_it_bends(e)
     # A trend that vanishes like a power of depth, and noise that vanishes faster.
     yield RegimeVerdict.LINEAR_ODE, "shrinks_smoothly", _is_smooth(e) and e.size.sure[0] > 0
     # Layers are smooth; whether they keep their size is open.

@@ -36,7 +36,7 @@ from deeplimit.trained.diagnosis.normalisations import Before
 from deeplimit.trained.diagnosis.order_in_names import RENAME, Ordered, ordered
 from deeplimit.trained.diagnosis.sources import Source
 from deeplimit.trained.diagnosis.stacks import Stack
-from deeplimit.trained.diagnosis.weight_chains import Chain, Seen, depthwise
+from deeplimit.trained.diagnosis.weight_chains import Bends, Chain, Seen, depthwise
 
 ATTENTION = {
     "query": r"q|q_proj|query|to_q|wq|q_lin",
@@ -204,15 +204,26 @@ class _Block:
             self._written(self._normalised(self._matrix(rest, place), before, place), rest, place)
             for place, _ in enumerate(self.numbers)
         ]
-        yield from self._stacked(self.tensors[rest].name, layers)
+        own = [self._normalised(self._matrix(rest, k), before, k) for k, _ in enumerate(self.numbers)]
+        yield from self._stacked(self.tensors[rest].name, layers, self._bent(rest, own))
 
-    def _stacked(self, name: str, layers: Sequence[Tensor]) -> Iterator[Stack]:
+    def _stacked(self, name: str, layers: Sequence[Tensor], bent: Tensor | None = None) -> Iterator[Stack]:
         try:
             refuse_copies(self.numbers, layers)
         except SameLayersError as error:
             self.left_out[name] = str(error)
         else:
-            yield Stack(name, torch.stack([*layers]), self.groups, self.rounding)
+            yield Stack(name, torch.stack([*layers]), self.groups, self.rounding, bent)
+
+    def _bent(self, write: str, reads: Sequence[Tensor], *, always: bool = False) -> Tensor | None:
+        """Return the `bent` of a branch by its weight that writes and what its first weight is."""
+        bends = None if self.seen is None else self.seen.bends.get(self.tensors[write].members[0])
+        if always or bends is Bends.ALWAYS:
+            return torch.ones(len(reads))
+        if bends is Bends.NOTHING:
+            return None
+        sizes = torch.stack([each.double().square().mean().sqrt() for each in reads])
+        return sizes if bends is Bends.BY_SIZE else torch.full_like(sizes, math.nan)
 
     def biases(self) -> Iterator[Stack]:
         """Yield the biases of weights that write to the stream, with what scales them."""
@@ -395,16 +406,20 @@ class _Block:
             return
         centred = norm is not None and norm.along and self._centres(norm.gain)
         layers: dict[str, list[Tensor]] = {}
+        first: list[Tensor] = []
         for place, _ in enumerate(self.numbers):
             pieces = {
                 role: self._normalised(self._matrix(rest, place), before[role], place)
                 for role, rest in named.items()
             }
             pieces["output"] = self._written(pieces["output"], named["output"], place, branch)
+            first.append(pieces[inner[0]])
             for name, value in combine(pieces, centred).items():
                 layers.setdefault(name, []).append(value)
+        always = len(inner) > 1 or branch == "attention" or (norm is not None and norm.along)
+        bent = self._bent(named["output"], first, always=always)
         for name in list(layers):
-            yield from self._stacked(f"{title}: {name}", layers.pop(name))
+            yield from self._stacked(f"{title}: {name}", layers.pop(name), bent)
 
     def _normalised(self, reads: Tensor, norm: Before | None, place: int) -> Tensor:
         """Return what reads a normalised input, with the gain multiplied in."""

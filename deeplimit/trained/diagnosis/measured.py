@@ -32,19 +32,22 @@ class MeasuredWeight:
         norms: sizes of layers, differences and sums.
         gram: products of layers.
         carries: whether it is what branches do, and not a Gram matrix or a bias.
+        bent: size of what branches bend, as in `Stack`; None where these are the layers themselves.
     """
 
     name: str
     norms: LayerNorms
     gram: LayerGram
     carries: bool
+    bent: float | None = None
 
     @classmethod
     def of(cls, stack: Stack, spatial: tuple[int, int] | None = None) -> MeasuredWeight:
         """Return what is kept of a stack; `spatial` is that of `LayerNorms.of`, for convolutions only."""
         size = spatial if stack.values.ndim == KERNELS else None
         carries = stack.values.ndim > 2 and not re.search(GRAM, stack.name)
-        return cls(stack.name, LayerNorms.of(stack, size), LayerGram.of(stack), carries)
+        bent = None if stack.bent is None else float(stack.bent.square().mean().sqrt())
+        return cls(stack.name, LayerNorms.of(stack, size), LayerGram.of(stack), carries, bent)
 
 
 @final
@@ -82,6 +85,7 @@ class MeasuredNetwork:
             here = f"{prefix}/{place:04d}"
             arrays[f"{here}/names"] = np.array([key, each.name])
             arrays[f"{here}/carries"] = np.array(each.carries)
+            arrays[f"{here}/bent"] = np.array([] if each.bent is None else [each.bent])
             arrays[f"{here}/groups"] = np.array(each.gram.groups, dtype=np.int64)
             arrays[f"{here}/entries"] = np.array(each.gram.entries)
             arrays[f"{here}/products"] = each.gram.products
@@ -107,7 +111,8 @@ class MeasuredNetwork:
                 int(arrays[f"{here}/entries"]),
                 tuple(arrays[f"{here}/groups"].tolist()),
             )
-            weights[key] = MeasuredWeight(name, LayerNorms(**norms), gram, bool(arrays[f"{here}/carries"]))
+            carries, bent = bool(arrays[f"{here}/carries"]), arrays[f"{here}/bent"].tolist()
+            weights[key] = MeasuredWeight(name, LayerNorms(**norms), gram, carries, *bent)
         return cls(
             int(arrays[f"{prefix}/depth"]),
             weights,
@@ -125,6 +130,7 @@ def _with_factors(network: Network) -> dict[str, Stack]:
             f"|δ|{key}",
             stack.values * factors.to(stack.values.dtype).reshape(-1, *[1] * (stack.values.ndim - 1)),
             rounding=stack.rounding,
+            bent=stack.bent,
         )
         for key, stack in network.stacks.items()
     }

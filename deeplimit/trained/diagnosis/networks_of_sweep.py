@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -49,7 +49,9 @@ class Network:
     def reordered(self, order: torch.Tensor) -> Network:
         """Return the network with its layers in another order (L,)."""
         stacks = {
-            key: Stack(each.name, each.values[order], each.groups, each.rounding)
+            key: replace(
+                each, values=each.values[order], bent=None if each.bent is None else each.bent[order]
+            )
             for key, each in self.stacks.items()
         }
         factors = self.factors

@@ -21,12 +21,15 @@ class Stack:
         groups: number of each layer's group (L,). Layers of one group are alike by construction, such as
             those of one stage. Empty where all layers are.
         rounding: relative round-off of the weights that the layers were made of; None for that of `values`.
+        bent: sizes (L,) of what the branch bends, by which it may become linear at large depth: 1 where it
+            is linear at no size, NaN where that is not known. None where these are the layers' own.
     """
 
     name: str
     values: torch.Tensor
     groups: tuple[int, ...] = ()
     rounding: float | None = None
+    bent: torch.Tensor | None = None
 
     @property
     def precision(self) -> float:

@@ -218,6 +218,7 @@ def _find(
         roughness=_roughness(weights, smoothness, confidence),
         depths=len(np.unique(depths)),
         homogeneous=homogeneous,
+        bent=_bent(depths, weights, confidence),
     )
     judgement = hypotheses.judge(evidence)
     shown = fits | ({"D4": noise} if noise.is_known else {})  # one slope of D4: that on which verdicts rest
@@ -238,6 +239,16 @@ def _find(
         trend_p_value=evidence.trend.p_value,
         **exponents,
     ), evidence
+
+
+def _bent(depths: np.ndarray, weights: Sequence[MeasuredWeight], confidence: float) -> Slope | None:
+    """Return the exponent of the size of what branches bend; None where these are the layers themselves."""
+    sizes = np.array([np.nan if each.bent is None else each.bent for each in weights])
+    if all(each.bent is None for each in weights):
+        return None
+    if np.ptp(sizes) == 0:  # a branch that is linear at no size
+        return Slope(0.0, (0.0, 0.0), (0.0, 0.0))
+    return -slopes.fit(depths, sizes, confidence) if (sizes > 0).all() else slopes.UNKNOWN
 
 
 def _shares_interval(shares: np.ndarray, variances: np.ndarray, confidence: float) -> np.ndarray:

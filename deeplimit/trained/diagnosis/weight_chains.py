@@ -8,17 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import final
 
 from deeplimit.modules.trace.branches import Part, layout
-from deeplimit.modules.trace.graph import Graph
+from deeplimit.modules.trace.graph import BENDING, Graph
 from deeplimit.modules.trace.recording import Edge, Trace, edges_with_gradient, kind
 from deeplimit.trained.diagnosis.normalisations import Before, batch_norms_after, input_of, norms_before
 
 MIXING = {"Bmm", "Mm", "Baddbmm", "Addmm", "Cat", "Cumsum"}
 """Operations that mix hidden units, or put units of several weights beside each other."""
+PRODUCTS = {"Mul", "Div", "Bmm", "Mm", "Baddbmm", "Addmm"}
+"""Operations that are no linear function of the state where two factors depend on it."""
+HOMOGENEOUS = {"Abs", "LeakyRelu", "Prelu", "Relu", "Threshold"}
+"""Activations with a kink at 0, so that they are linear at no size of what they get."""
+CURVED = BENDING | HOMOGENEOUS | {"Celu", "Cos", "Erf", "Pow", "Selu", "Sin", "Sqrt"}
+"""Operations on single units that are not linear."""
 CUTS = {"Split", "SplitWithSizes", "UnsafeSplit"}
 """Operations that cut the units of one weight into kinds."""
+
+
+class Bends(Enum):
+    """How a branch is not linear in the stream, if what its first weights give is small, too."""
+
+    NOTHING = auto()
+    ALWAYS = auto()
+    """A kink, a normalisation, a product of states, or an activation of the stream itself."""
+    BY_SIZE = auto()
+    """An activation of what weights give, which is nearly linear where that is small."""
 
 
 @final
@@ -53,6 +70,7 @@ class Seen:
             for a number, and its root mean square.
         chains: the first branch of each kind that is a chain.
         tangled: names of the weights of other branches.
+        bends: how a branch is not linear in the stream, by the names of its weights that write.
     """
 
     before: Mapping[str, Before] = field(default_factory=dict)
@@ -60,6 +78,7 @@ class Seen:
     scales: Mapping[str, tuple[tuple[str, float], ...]] = field(default_factory=dict)
     chains: tuple[Chain, ...] = ()
     tangled: frozenset[str] = frozenset()
+    bends: Mapping[str, Bends] = field(default_factory=dict)
 
 
 def seen_in(trace: Trace, blocks: str | Sequence[str] | None = None) -> Seen:
@@ -87,7 +106,35 @@ def seen_in(trace: Trace, blocks: str | Sequence[str] | None = None) -> Seen:
         gains = [(name, sizes[name]) for name in part.branch.gains if name in sizes]
         for name in part.branch.output:
             scales[name] = (("", part.multiplier), *gains)
-    return Seen(norms_before(trace, after.values()), after, scales, tuple(chains), frozenset(tangled))
+    bends = {name: _bends(graph, part) for part in parts for name in part.branch.output}
+    return Seen(norms_before(trace, after.values()), after, scales, tuple(chains), frozenset(tangled), bends)
+
+
+def _bends(graph: Graph, part: Part) -> Bends:
+    """Return how a branch is not linear in the stream; batch normalisation with running statistics is."""
+    curved = []
+    for node in part.join.region:
+        name = kind(node)
+        data = [edge for edge in edges_with_gradient(node) if graph.parameters_only(edge.node) is None]
+        normalises = graph.normalises(node) and "Batch" not in name
+        if normalises or "Attention" in name or (name in PRODUCTS and len(data) > 1):
+            return Bends.ALWAYS
+        if name in CURVED:
+            curved.append(node)
+    if not curved:
+        return Bends.NOTHING
+    if all(kind(node) in HOMOGENEOUS for node in curved):
+        return Bends.ALWAYS
+    weights = {place.node for place in graph.trace.projections}
+    waiting, seen = [*curved], set(curved)
+    while waiting:
+        for edge in edges_with_gradient(waiting.pop()):
+            if edge == part.join.root:
+                return Bends.ALWAYS
+            if edge.node in part.join.region and edge.node not in weights | seen:
+                seen.add(edge.node)
+                waiting.append(edge.node)
+    return Bends.BY_SIZE
 
 
 def _chain(graph: Graph, part: Part) -> Chain | None:

@@ -231,6 +231,23 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
         f"{e.weight} is a trend alone, of size L^-β with β = {_value(e.size)}: {_falls(e)}, so that it has no"
         " quadratic variation in the limit"
     ),
+    "keeps_what_it_bends": lambda e: (
+        f"{e.weight} is a trend alone ({_falls(e)}), of size L^-β with all factors, β = {_value(e.size)};"
+        + (
+            " its branches are linear at no size of what they get"
+            if e.bent is None or e.bent.sure == (0.0, 0.0)
+            else f" what its activation gets keeps its size (L^-γ with γ = {_value(e.bent)}): no linear ODE"
+        )
+        + (". With β below 1, what all layers add grows with depth" if e.size.sure[1] < 1 else "")
+    ),
+    "may_be_linear": lambda e: (
+        f"{e.weight} is a trend alone ({_falls(e)}), as of an ODE. Whether that is linear is open: "
+        + (
+            f"what its activation gets is of size L^-γ with γ = {_value(e.bent)}; more seeds would tell"
+            if e.bent is not None and e.bent.is_known
+            else "names do not tell what the activation is. Pass the modules and batch="
+        )
+    ),
     "is_smooth": lambda e: (
         f"{e.weight} is a trend alone ({_falls(e)}), as of an ODE. Whether it keeps its size (β = 0) or"
         f" shrinks (β > 0, a linear ODE) is open: β is {_value(e.size)}. More depths or seeds would tell"
