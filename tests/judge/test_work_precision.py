@@ -114,3 +114,11 @@ def test_the_line_through_the_errors_falls_at_the_order_of_the_work():
     (left, right), (high, low) = line.get_data()
     assert (left, right) == (report.evaluations[0], report.evaluations[report.levels - 1])
     assert -np.log(low / high) / np.log(right / left) == pytest.approx(report.work_order)
+
+
+def test_progress_rises_to_one():
+    seen = []
+    check("dopri5", tolerances=LOOSE, progress=seen.append)
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+    assert len(seen) > 1

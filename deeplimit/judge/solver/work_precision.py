@@ -20,6 +20,7 @@ from torch import Tensor
 
 from deeplimit.common import validation
 from deeplimit.common.global_state import by_default
+from deeplimit.common.measurement import Progress, in_one_pass
 from deeplimit.common.verdict import ToleranceVerdict, judge
 from deeplimit.equations import ODE, SDE, Noise
 from deeplimit.equations.solvers import solve
@@ -70,6 +71,7 @@ def work_precision(
     paths: int | None = None,
     seed: int = 0,
     confidence: float = 0.95,
+    progress: Progress | bool | None = None,
 ) -> WorkReport:
     """Judge an adaptive solver at its tolerances: does the error follow them, and what does it cost?
 
@@ -88,6 +90,8 @@ def work_precision(
         paths: number of runs; left out, n for an ODE and 16 for an SDE.
         seed: decides the Brownian paths.
         confidence: level of each interval, of the tolerance's exponent and of the order in evaluations.
+        progress: function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
+            call of more than ten seconds says in the log how long it will take.
 
     Returns:
         A report: verdict, both exponents with intervals, a work-precision diagram; `print` it, `plot` it.
@@ -127,7 +131,9 @@ def work_precision(
         count = validation.integer(paths, "paths", minimum=1, maximum=2**16)
     level = validation.probability(confidence, "confidence", "0.95 is usual.")
     plan = _Plan(name, run, read, starts(start, 0, count), numbers, validation.seed(seed), random)
-    return _reported(plan, documented, level, started).called_by("work_precision", given)
+    with in_one_pass(progress, "work precision") as move:
+        report = _reported(plan, documented, level, started, move)
+    return report.called_by("work_precision", given)
 
 
 @dataclass(frozen=True)
@@ -202,7 +208,7 @@ def _read_tolerances(given: Any, usual: tuple[float, ...]) -> tuple[float, ...]:
     return numbers
 
 
-def _measured(plan: _Plan) -> tuple[np.ndarray, np.ndarray, float]:
+def _measured(plan: _Plan, move: Progress) -> tuple[np.ndarray, np.ndarray, float]:
     """Return errors (P, m), evaluations (P, m), and the reference's error with round-off."""
     count = len(plan.x)
     errors, evaluations = np.full((2, count, len(plan.tolerances)), math.nan)
@@ -217,6 +223,7 @@ def _measured(plan: _Plan) -> tuple[np.ndarray, np.ndarray, float]:
                 got = plan.run(_counting(plan.equation, tally), x.clone(), brownian, tolerance)
             errors[i, j] = float((_checked(plan, got) - reference).norm())
             evaluations[i, j] = tally.count
+        move((i + 1) / count)
     return errors, evaluations, own
 
 
@@ -298,8 +305,10 @@ def _slope(
     return slope, (slope - half, slope + half)
 
 
-def _reported(plan: _Plan, documented: float | None, confidence: float, started: float) -> WorkReport:
-    errors, evaluations, own = _measured(plan)
+def _reported(
+    plan: _Plan, documented: float | None, confidence: float, started: float, move: Progress
+) -> WorkReport:
+    errors, evaluations, own = _measured(plan, move)
     finite = np.isfinite(errors).all(axis=1)
     kept, work = errors[finite], evaluations[finite]
     missing = (math.nan, (math.nan, math.nan))
