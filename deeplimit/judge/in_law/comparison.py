@@ -179,6 +179,12 @@ def _planner(
     if issubclass(resnet if isinstance(resnet, type) else type(resnet), nn.Module):
         raise whole_modules.refusal(resnet)
     resnet = network_of(resnet, x)
+    if resnet.facts.deterministic and all(channel.is_separate for channel in resnet.channels):
+        raise ValueError(
+            f"resnet must be drawn anew each time to have a law, but {resnet} holds the same numbers twice: a"
+            " factory that sets a seed, or a constant initialiser. Leave out torch.manual_seed and its like;"
+            " compare(resnet, limit) takes it as it is."
+        )
     if not _is_new_at_every_depth(resnet):
         raise ValueError(
             "resnet must have independent layers (Brownian, IID), or be a module's blocks, to be compared in"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -20,15 +21,31 @@ APART = 0.25
 one of them tells it from the others."""
 
 
+ODD = math.log(1.2)
+"""A depth is named whose size alone is off the line by this: layers of one law scatter by less."""
+
+
+class Odd(NamedTuple):
+    """One depth that is off the power law of all others, by this factor; `exponent` is theirs."""
+
+    place: int
+    factor: float
+    exponent: float
+
+
 @dataclass(frozen=True)
 class Exponent:
-    """size ~ depth**-value, with standard error and interval, and whether a power law fits at all."""
+    """size ~ depth**-value, with standard error and interval, and whether a power law fits at all.
+
+    `odd` is the one depth without which it does, if there is one.
+    """
 
     value: float
     error: float
     low: float
     high: float
     power_law: bool
+    odd: Odd | None = None
 
     def shifted(self, by: float) -> Exponent:
         """Return the exponent of sizes times depth**-by."""
@@ -96,7 +113,22 @@ def fit(
             steps, _ = slopes_between(x, y, np.diag(variances))
         steps = steps[np.isfinite(steps)]
         low, high = min(low, float(steps.min())), max(high, float(steps.max()))
-    return Exponent(-fitted.slope, fitted.error, low, high, power_law)
+    return Exponent(
+        -fitted.slope, fitted.error, low, high, power_law, None if power_law else _odd(x, y, variances)
+    )
+
+
+def _odd(x: np.ndarray, y: np.ndarray, variances: np.ndarray) -> Odd | None:
+    """Return the one point without which the others lie on a line, of four or more."""
+    found = []
+    for place in range(len(x)) if len(x) > 3 else ():
+        rest = np.arange(len(x)) != place
+        fitted = line(x[rest], y[rest], 1 / variances[rest])
+        if fitted is not None and fitted.misfit > LACK:
+            centre = np.average(np.stack([x, y])[:, rest], axis=1, weights=1 / variances[rest])
+            off = float(y[place] - centre[1] - fitted.slope * (x[place] - centre[0]))
+            found.append(Odd(place, math.exp(off), -fitted.slope))
+    return found[0] if len(found) == 1 and abs(math.log(found[0].factor)) > ODD else None
 
 
 def _noise(groups: Sequence[np.ndarray], factors: Sequence[np.ndarray]) -> np.ndarray:

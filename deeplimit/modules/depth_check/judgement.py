@@ -130,7 +130,7 @@ def report_on(
         seed=seed,
         seconds=time.perf_counter() - started,
         versions=versions(),
-        reservations=tuple(map(one_line, _reservations(branches, statuses, rule, taken, withheld))),
+        reservations=tuple(map(one_line, _reservations(branches, statuses, rule, taken, withheld, depths))),
         citations=(rule.citation,) if rule is not None and rule.citation else (),
     )
 
@@ -256,7 +256,8 @@ def _reservations(
     statuses: Sequence[str],
     rule: Rule | None,
     taken: Sequence[AtOneDepth],
-    withheld: Sequence[str] = (),
+    withheld: Sequence[str],
+    depths: Sequence[int],
 ) -> list[str]:
     """Return what to keep in mind when reading the verdict, as sentences."""
     told = []
@@ -294,7 +295,14 @@ def _reservations(
             " rest on all of them, unless layers follow a profile; other numbers rest on the first."
         )
     told += _of_velocities(branches)
-    bent = [scaling.kind for scaling in branches if not scaling.power_law]
+    told += [
+        f"{scaling.kind}: the update at depth {depths[scaling.odd.place]} is {scaling.odd.factor:.2g} times"
+        f" that on the line of the other depths, depth^-{scaling.odd.exponent:.2f}. Look at what that depth"
+        " does otherwise, or leave it out."
+        for scaling in branches
+        if scaling.odd is not None
+    ]
+    bent = [scaling.kind for scaling in branches if not scaling.power_law and scaling.odd is None]
     if bent:
         told.append(
             f"{', '.join(bent)}: sizes do not follow one power of the depth; the exponent is the slope of the"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from deeplimit.common import verdict
-from deeplimit.modules.depth_check.exponents import Exponent, differ, fit, slope
+from deeplimit.modules.depth_check.exponents import Exponent, Odd, differ, fit, slope
 from deeplimit.modules.depth_check.meaning import NOT_DEEPENED, Evidence, critical_exponent, meanings
 from deeplimit.modules.depth_check.one_depth import (
     Alignment,
@@ -87,6 +87,8 @@ class BranchScaling:
             one. With one, sizes, exponent and alignment are those of what each layer adds to it.
         probed: As `sizes`, of every layer of the first draw, at each depth that has this kind of branch.
         hooked: Name, with * for the layer, of the module whose output is the projection's; "" if none is.
+        odd: The one depth (its place), without which one power law fits, by which factor it is off, and the
+            exponent of the others; None if there is none.
     """
 
     kind: str
@@ -111,6 +113,7 @@ class BranchScaling:
     dropped: float = 0.0
     kept: tuple[float, ...] = ()
     hooked: str = ""
+    odd: Odd | None = None
 
     @property
     def in_words(self) -> str:
@@ -223,7 +226,13 @@ def _scaling(
         dropped=max(measured.dropped for measured in deepest),
         kept=tuple(max(measured.kept for measured in group) for _, group in present),
         hooked=_hooked([measured.hooked for measured in deepest]),
+        odd=None if exponent is None or exponent.odd is None else _placed(exponent.odd, counts),
     )
+
+
+def _placed(odd: Odd, counts: Sequence[int]) -> Odd:
+    """Return the same with the depth's place among all depths."""
+    return odd._replace(place=[index for index, count in enumerate(counts) if count][odd.place])
 
 
 Present = Sequence[tuple[AtOneDepth, list[MeasuredBranch]]]
