@@ -193,7 +193,7 @@ def test_bad_factories_are_refused(name):
 def test_bad_calls_with_factories_are_refused():
     assert_refused(lambda: dl.stability(random_blocks), TypeError, "resnet", "x=", "stability(factory, x=x)")
     assert_refused(lambda: dl.stability(random_blocks, x=torch.ones(3)), ValueError, "x")
-    given = {"limit": lambda t, h: 0 * h, "x": X, "depths": [4, 8]}
+    given = {"limit": lambda t, h: 0 * h, "x": X, "depths": [4, 8, 16]}
     named = "resnet", "torch.manual_seed", "compare"
     assert_refused(lambda: dl.compare_laws(turning_blocks, **given), ValueError, *named)
     assert_refused(lambda: dl.module_network(random_blocks, 0), ValueError, "width", "0")
