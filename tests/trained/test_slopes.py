@@ -79,3 +79,20 @@ def test_known_sampling_variances_narrow_intervals_that_still_cover():
         widths.append((high - low) / np.subtract(*slopes.fit(depths, values, CONFIDENCE).interval[::-1]))
     assert inside >= stats.binom.ppf(LEVEL, runs, NOMINAL), inside / runs
     assert np.median(widths) < 0.7
+
+
+def test_corrections_of_smooth_trends_narrow_intervals_that_still_cover():
+    """Two seeds at five depths whose sizes scatter by 4 %, off by Riemann sums: 95 % cover, at level 1e-5."""
+    rng = np.random.default_rng(8)
+    depths = np.repeat([16.0, 32.0, 64.0, 128.0, 256.0], 2)
+    covered, narrow, wide = 0, [], []
+    for _ in range(100):
+        bend = 1 + rng.normal(0, 0.06) * 16 / depths
+        sizes = depths**-0.3 * bend * np.exp(rng.normal(0, 0.04, len(depths)))
+        found = slopes.fit(depths, sizes, 0.95, corrections=slopes.OF_TRENDS)
+        low, high = found.interval
+        covered += low <= -0.3 <= high
+        narrow.append(high - low)
+        wide.append(np.subtract(*slopes.fit(depths, sizes, 0.95).interval[::-1]))
+    assert covered >= stats.binom.ppf(1e-5, 100, 0.95)
+    assert np.median(narrow) < 0.75 * np.median(wide)

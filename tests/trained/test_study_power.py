@@ -129,7 +129,7 @@ def test_a_study_that_cannot_tell_names_them(no_rows):
 
     report = dl.study(factory, train, [6, 7, 8], 2, progress=False)
     assert report.verdict == "cannot tell"
-    assert sum("128" in text and "*.weight" in text for text in report.reservations) == 1
+    assert sum("64" in text and "*.weight" in text for text in report.reservations) == 1
 
 
 REFUSED = [

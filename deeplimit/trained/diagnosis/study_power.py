@@ -196,7 +196,11 @@ def _half_width(networks: tuple[int, ...], scatter: float = 0.0, of_noise: bool 
     """Return half the interval on which verdicts rest, the median over draws of the networks' scatter."""
     draws = np.random.default_rng(0).standard_normal((DRAWS if scatter else 1, len(networks)))
     variances = np.zeros(len(networks)) if of_noise else None
-    fits = [slopes.fit(networks, np.exp(scatter * draw), slopes.SURE, variances) for draw in draws]
+    allowed = slopes.OF_NOISE if of_noise else slopes.OF_TRENDS
+    fits = [
+        slopes.fit(networks, np.exp(scatter * draw), slopes.SURE, variances, corrections=allowed)
+        for draw in draws
+    ]
     return float(np.median([(found.sure[1] - found.sure[0]) / 2 for found in fits]))
 
 

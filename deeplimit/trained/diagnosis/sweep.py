@@ -34,6 +34,9 @@ SURE_ERRORS = float(special.ndtri(0.5 + slopes.SURE / 2))
 """Half an interval of level `slopes.SURE`, in standard errors."""
 MOST_LAYERS = 256
 """Deeper networks would make the Hurst index more exact than any verdict needs, at a cost of L cubed."""
+SIZE = "root mean square"
+CLEAN = 0.01
+"""Sizes are those of a smooth trend where noise is a smaller share of their squares."""
 FOUND = (RegimeVerdict.SDE, RegimeVerdict.LINEAR_ODE, RegimeVerdict.NEURAL_ODE)
 """Verdicts that find a trend."""
 
@@ -206,6 +209,10 @@ def _find(
         found = trend.p_value <= hypotheses.LEVEL
         hidden = hidden_trends(clear, trend.exponent(slopes.SURE).interval if found else None)
     noise = slopes.fit(depths, seen, confidence, sampling_variances(measured), hidden=hidden)
+    # Noise of this share of the mean square bends the size's power law by half of it at most.
+    clean = bool((seen**2 <= CLEAN * total**2).all()) and smoothness.sure[0] > hypotheses.CHANGES
+    corrections = slopes.OF_TRENDS if clean else slopes.LARGE
+    fits[SIZE] = slopes.fit(depths, values[SIZE], confidence, corrections=corrections)
     evidence = Evidence(
         weight=deepest.name,
         noise=noise,
@@ -214,11 +221,11 @@ def _find(
         smoothness=smoothness,
         fresh=fresh,
         trend=trend,
-        size=-fits["root mean square"],
+        size=-fits[SIZE],
         roughness=_roughness(weights, smoothness, confidence),
         depths=len(np.unique(depths)),
         homogeneous=homogeneous,
-        bent=_bent(depths, weights, confidence),
+        bent=_bent(depths, weights, confidence, corrections),
     )
     judgement = hypotheses.judge(evidence)
     shown = fits | ({"D4": noise} if noise.is_known else {})  # one slope of D4: that on which verdicts rest
@@ -241,14 +248,21 @@ def _find(
     ), evidence
 
 
-def _bent(depths: np.ndarray, weights: Sequence[MeasuredWeight], confidence: float) -> Slope | None:
+def _bent(
+    depths: np.ndarray,
+    weights: Sequence[MeasuredWeight],
+    confidence: float,
+    corrections: slopes.Corrections,
+) -> Slope | None:
     """Return the exponent of the size of what branches bend; None where these are the layers themselves."""
     sizes = np.array([np.nan if each.bent is None else each.bent for each in weights])
     if all(each.bent is None for each in weights):
         return None
     if np.ptp(sizes) == 0:  # a branch that is linear at no size
         return Slope(0.0, (0.0, 0.0), (0.0, 0.0))
-    return -slopes.fit(depths, sizes, confidence) if (sizes > 0).all() else slopes.UNKNOWN
+    if not (sizes > 0).all():
+        return slopes.UNKNOWN
+    return -slopes.fit(depths, sizes, confidence, corrections=corrections)
 
 
 def _shares_interval(shares: np.ndarray, variances: np.ndarray, confidence: float) -> np.ndarray:
