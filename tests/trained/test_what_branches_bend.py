@@ -18,13 +18,22 @@ def unchanged(x):
     return x
 
 
+def unused(width):
+    return nn.Identity()
+
+
+def gated(x):
+    """A product of states, which no size makes linear."""
+    return x * torch.tanh(x)
+
+
 class Block(nn.Module):
     """h + factor · outer(φ(inner(h))); one of the two may be missing."""
 
     def __init__(self, activation, which, norm, factor):
         super().__init__()
         self.activation, self.factor = activation, factor
-        self.norm = nn.LayerNorm(WIDTH) if norm else nn.Identity()
+        self.norm = norm(WIDTH)
         inner, outer = nn.Linear(WIDTH, 9, bias=False), nn.Linear(9, WIDTH, bias=False)
         if which != "both":
             inner = outer = nn.Linear(WIDTH, WIDTH, bias=False)
@@ -35,7 +44,7 @@ class Block(nn.Module):
         return h + self.factor * self.fc2(self.activation(self.fc1(self.norm(h))))
 
 
-def networks(activation, which="both", norm=False, inner=0.0):
+def networks(activation, which="both", norm=unused, inner=0.0):
     """Blocks whose weights turn slowly over depth; those that read have size L^-inner, all branches L^-1."""
     made = {}
     for depth in DEPTHS:
@@ -61,7 +70,13 @@ def networks(activation, which="both", norm=False, inner=0.0):
         ({"activation": torch.tanh, "inner": 0.5}, "linear-ode", "shrinks_smoothly"),
         ({"activation": torch.relu, "inner": 0.5}, "neural-ode", "keeps_what_it_bends"),
         ({"activation": unchanged}, "linear-ode", "shrinks_smoothly"),
-        ({"activation": functional.gelu, "norm": True, "inner": 0.5}, "neural-ode", "keeps_what_it_bends"),
+        (
+            {"activation": functional.gelu, "norm": nn.LayerNorm, "inner": 0.5},
+            "neural-ode",
+            "keeps_what_it_bends",
+        ),
+        ({"activation": torch.tanh, "norm": nn.BatchNorm1d, "inner": 0.5}, "linear-ode", "shrinks_smoothly"),
+        ({"activation": gated, "inner": 0.5}, "neural-ode", "keeps_what_it_bends"),
         ({"activation": torch.tanh, "which": "outer"}, "neural-ode", "keeps_what_it_bends"),
         ({"activation": torch.tanh, "which": "inner"}, "neural-ode", "keeps_what_it_bends"),
         ({"activation": torch.tanh, "which": "inner", "inner": 0.5}, "linear-ode", "shrinks_smoothly"),

@@ -215,10 +215,13 @@ class _Block:
         else:
             yield Stack(name, torch.stack([*layers]), self.groups, self.rounding, bent)
 
-    def _bent(self, write: str, reads: Sequence[Tensor], *, always: bool = False) -> Tensor | None:
-        """Return the `bent` of a branch by its weight that writes and what its first weight is."""
+    def _bent(self, write: str, reads: Sequence[Tensor], *, named: bool = False) -> Tensor | None:
+        """Return the `bent` of a branch by its weight that writes and what its first weight is.
+
+        `named` says that it is linear at no size by its names, which count where no forward was seen.
+        """
         bends = None if self.seen is None else self.seen.bends.get(self.tensors[write].members[0])
-        if always or bends is Bends.ALWAYS:
+        if bends is Bends.ALWAYS or (bends is None and named):
             return torch.ones(len(reads))
         if bends is Bends.NOTHING:
             return None
@@ -416,8 +419,8 @@ class _Block:
             first.append(pieces[inner[0]])
             for name, value in combine(pieces, centred).items():
                 layers.setdefault(name, []).append(value)
-        always = len(inner) > 1 or branch == "attention" or (norm is not None and norm.along)
-        bent = self._bent(named["output"], first, always=always)
+        told = len(inner) > 1 or branch == "attention" or (norm is not None and norm.along)
+        bent = self._bent(named["output"], first, named=told)
         for name in list(layers):
             yield from self._stacked(f"{title}: {name}", layers.pop(name), bent)
 
