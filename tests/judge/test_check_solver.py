@@ -575,3 +575,18 @@ def test_the_smallest_error_is_the_median_at_the_finest_level():
     smallest = verdict.OrderEvidence.smallest.fget
     assert smallest(SimpleNamespace(kept=kept)) == 0.5
     assert smallest(SimpleNamespace(kept=kept[:0])) == 0.0
+
+
+@pytest.mark.parametrize(("factor", "wrong"), [(1.0, False), (1.1, True)])
+def test_a_few_paths_that_make_up_mean_squares_are_no_other_limit(factor, wrong):
+    """Geometric noise of size 3: mean squares of distances were held against medians of differences."""
+
+    def solution(t, h0, B):
+        return h0 * (-4.5 * factor * t + 3 * B).exp()
+
+    equation = dl.SDE(lambda t, h: 0 * h, lambda t, h, dB: 3 * h * dB, noise="diagonal", solution=solution)
+    said = [
+        dl.check_solver(dl.Milstein(), equation, torch.ones(1, 1), paths=512, seed=seed).verdict
+        for seed in range(3)
+    ]
+    assert said.count("not the limit") >= 2 if wrong else "not the limit" not in said

@@ -13,6 +13,7 @@ import deeplimit as dl
 from deeplimit.common.global_state import seeded
 
 DEPTHS = (8, 13, 21, 34, 55)
+UNTOLD = {"no trend", "cannot tell"}
 
 
 class Block(nn.Module):
@@ -172,3 +173,20 @@ def test_two_seeds_tell_whether_trends_of_their_own_keep_their_size(beta, word):
         said.append(dl.diagnose(sweep).verdict)
     assert set(said) <= {word, "cannot tell"}
     assert said.count(word) >= 2
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize(("noise", "words"), [(0.1, {"linear-ode"}), (0.0, {"linear-ode"}), (9.0, UNTOLD)])
+def test_a_trend_outlives_noise_that_vanishes_with_it(noise, own, words):
+    """Both of size 1/L: neighbours differ by a fixed share of a layer, and no quadratic variation is left."""
+    rng = np.random.default_rng(5)
+    one = rng.normal(size=(8, 8))
+    sweep = {}
+    for depth in (16, 32, 64, 128, 256):
+        times = np.arange(depth)[:, None, None] / depth
+        shapes = [rng.normal(size=(8, 8)) if own else one for _ in range(2)]
+        sweep[depth] = [
+            {"A": (np.cos(3 * times) * each + noise * rng.normal(size=(depth, 8, 8))) / depth}
+            for each in shapes
+        ]
+    assert dl.diagnose(sweep).verdict in words

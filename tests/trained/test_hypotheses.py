@@ -79,7 +79,12 @@ WHITE = {"smoothness": near(0.0), "roughness": near(0.5)}
         ({"bent": near(0.0, 0.2)}, "cannot tell", "may_be_linear"),
         ({"bent": UNKNOWN}, "cannot tell", "may_be_linear"),
         ({"bent": near(0.5), "size": near(0.0)}, "neural-ode", "keeps_its_size"),
-        ({"smoothness": near(0.05, 0.3)}, "cannot tell", "is_uncertain"),  # noise falls; neighbours may not
+        (WHITE, "linear-ode", "shrinks_smoothly"),  # noise falls beside a trend, whatever its share
+        ({**WHITE, "trend": trend(0.5, 5.0)}, "linear-ode", "shrinks_smoothly"),
+        ({**WHITE, "trend": trend(0.5, 5.0), "fresh": (0.9, 1.02)}, "cannot tell", "may_be_independent"),
+        ({**ROUGH, "fresh": (0.8, 0.9)}, "cannot tell", "is_uncertain"),  # networks share rough noise
+        # Noise falls; neighbours may not draw near.
+        ({"smoothness": near(0.05, 0.3), **NONE}, "cannot tell", "is_uncertain"),
         ({"noise": near(-0.1, 0.2)}, "cannot tell", "is_uncertain"),  # neighbours draw near; noise may stay
         ({"size": near(-0.3)}, "cannot tell", "is_uncertain"),
     ],

@@ -31,7 +31,9 @@ from deeplimit.statistics.consecutive import (
     Differences,
     Order,
     fit_order,
+    log_means,
     paired_floor,
+    rests_on_few_paths,
 )
 from deeplimit.statistics.power_law import CorrelatedData, Floor
 from deeplimit.statistics.solver_errors import (
@@ -304,6 +306,7 @@ def _strong_analysis(
         falls,
         too_long=not distance < BLOWN_UP * unit and runs.stiffness(plan) > STABLE * steps[-1],
         in_float32=distance < FEW_ROUNDINGS * found.scale and _no_longer_falls(steps, distances),
+        typical=_typical(found, order, distance),
     )
     judgement = judge(rules.strong, evidence)
     slopes, slope_errors = np.full((2, len(steps) - (2 if fitted is order else 1)), math.nan)
@@ -334,6 +337,18 @@ def _strong_analysis(
         paths=paths,
         lost=found.lost,
     )
+
+
+def _typical(found: runs.Measured, order: Order | None, distance: float) -> float:
+    """Return the finest distance in the average of `order.remaining`, which a few paths do not make up."""
+    if order is None or found.distances is None:
+        return distance
+    if order.medians:
+        return float(np.median(found.distances[:, -1]))
+    if not rests_on_few_paths(found.distances[:, -1:]):
+        return distance
+    half, change = (np.exp(log_means(each[:, -1:])[0][0]) for each in (found.distances, found.sizes))
+    return min(distance, float(half / change) * order.deepest)
 
 
 def _no_longer_falls(steps: np.ndarray, distances: np.ndarray) -> bool:

@@ -111,7 +111,7 @@ def layers_are_independent(e: Evidence) -> bool:
 def is_noise_that_changes(e: Evidence) -> bool:
     """Neighbours differ by as much as layers are large, whatever the depth: noise of another Hurst index."""
     low, high = e.smoothness.sure
-    changes = e.noise_falls or (e.noise_grows and not e.has_trend)
+    changes = (e.noise_falls or e.noise_grows) and not e.has_trend and not outlives_noise(e)
     return not e.below_rounding and changes and low <= 0 <= high < ROUGH
 
 
@@ -131,8 +131,18 @@ def may_keep_what_it_bends(e: Evidence) -> bool:
     return e.bent is not None and not e.bent.sure[0] > 0
 
 
+def outlives_noise(e: Evidence) -> bool:
+    """Whether a trend stays where noise vanishes with depth, at whatever share of its size at each.
+
+    Networks share it, or each has more slow energy than noise of any memory that its differences allow.
+    """
+    shared = e.has_trend and e.fresh[1] >= FRESH
+    return e.noise_falls and (shared or (e.has_own_trends and e.fresh[0] >= FRESH))
+
+
 def _is_smooth(e: Evidence) -> bool:
-    return e.noise_falls and (e.below_rounding or e.smoothness.sure[0] > CHANGES)
+    draws_near = e.below_rounding or e.smoothness.sure[0] > CHANGES
+    return (e.noise_falls and draws_near) or outlives_noise(e)
 
 
 def rules(e: Evidence) -> verdict.RuleByRule[RegimeVerdict]:

@@ -7,7 +7,7 @@ from typing import Any
 from deeplimit.common.verdict import Judgement, LayersVerdict, Sentences, said
 from deeplimit.trained.diagnosis.correlations import Evidence as OfLayers
 from deeplimit.trained.diagnosis.hurst import Roughness
-from deeplimit.trained.diagnosis.hypotheses import Evidence
+from deeplimit.trained.diagnosis.hypotheses import CHANGES, Evidence
 from deeplimit.trained.diagnosis.one_network import Found
 from deeplimit.trained.diagnosis.slopes import SURE, Slope
 from deeplimit.trained.diagnosis.smoother import ROUGH
@@ -111,6 +111,11 @@ def _value(slope: Slope) -> str:
 
 def _power(slope: Slope) -> str:
     return f"L^{_value(slope)}"
+
+
+def _trend(e: Evidence) -> str:
+    draws_near = e.below_rounding or e.smoothness.sure[0] > CHANGES
+    return "a trend alone" if draws_near else "a trend with noise that vanishes"
 
 
 def _falls(e: Evidence) -> str:
@@ -222,17 +227,17 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
         f" {_power(e.noise)}): neither hypothesis holds"
     ),
     "keeps_its_size": lambda e: (
-        f"{e.weight} is a trend alone, of size L^{-e.size.value:.2f} ({_falls(e)}); a homogeneous"
+        f"{e.weight} is {_trend(e)}, of size L^{-e.size.value:.2f} ({_falls(e)}); a homogeneous"
         " activation is not linear at any scale"
         if e.homogeneous
-        else f"{e.weight} is a trend alone ({_falls(e)}), and keeps its size: β is {_value(e.size)}"
+        else f"{e.weight} is {_trend(e)} ({_falls(e)}), and keeps its size: β is {_value(e.size)}"
     ),
     "shrinks_smoothly": lambda e: (
-        f"{e.weight} is a trend alone, of size L^-β with β = {_value(e.size)}: {_falls(e)}, so that it has no"
+        f"{e.weight} is {_trend(e)}, of size L^-β with β = {_value(e.size)}: {_falls(e)}, so that it has no"
         " quadratic variation in the limit"
     ),
     "keeps_what_it_bends": lambda e: (
-        f"{e.weight} is a trend alone ({_falls(e)}), of size L^-β with all factors, β = {_value(e.size)};"
+        f"{e.weight} is {_trend(e)} ({_falls(e)}), of size L^-β with all factors, β = {_value(e.size)};"
         + (
             " its branches are linear at no size of what they get"
             if e.bent is None or e.bent.sure == (0.0, 0.0)
@@ -241,7 +246,7 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
         + (". With β below 1, what all layers add grows with depth" if e.size.sure[1] < 1 else "")
     ),
     "may_be_linear": lambda e: (
-        f"{e.weight} is a trend alone ({_falls(e)}), as of an ODE. Whether that is linear is open: "
+        f"{e.weight} is {_trend(e)} ({_falls(e)}), as of an ODE. Whether that is linear is open: "
         + (
             f"what its activation gets is of size L^-γ with γ = {_value(e.bent)}; more seeds would tell"
             if e.bent is not None and e.bent.is_known
@@ -249,7 +254,7 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
         )
     ),
     "is_smooth": lambda e: (
-        f"{e.weight} is a trend alone ({_falls(e)}), as of an ODE. Whether it keeps its size (β = 0) or"
+        f"{e.weight} is {_trend(e)} ({_falls(e)}), as of an ODE. Whether it keeps its size (β = 0) or"
         f" shrinks (β > 0, a linear ODE) is open: β is {_value(e.size)}. More depths or seeds would tell"
     ),
     "is_uncertain": lambda e: (
