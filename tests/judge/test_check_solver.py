@@ -590,3 +590,12 @@ def test_a_few_paths_that_make_up_mean_squares_are_no_other_limit(factor, wrong)
         for seed in range(3)
     ]
     assert said.count("not the limit") >= 2 if wrong else "not the limit" not in said
+
+
+def test_slopes_that_rise_towards_a_singularity_accuse_no_solver():
+    """h' = h² from 0.95 is singular at 1.05: slopes of Euler's method are -0.2, 0.04, 0.3 at first."""
+    equation = dl.ODE(lambda t, h: h * h, solution=lambda t, h0: h0 / (1 - t * h0))
+    start = torch.full((1, 1), 0.95, dtype=torch.float64)
+    assert dl.check_solver("euler", equation, start).rule == "slopes_keep_rising"
+    fine = dl.check_solver("euler", equation, start, steps=[1024 * 2**k for k in range(5)])
+    assert fine.verdict in ("documented order", "cannot tell")

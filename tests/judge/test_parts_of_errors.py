@@ -249,3 +249,23 @@ def test_solutions_that_part_at_once_say_nothing_of_any_limit(factor):
     limit = dl.zoo.AlteredSDE(network.limit(), diffusion_scale=factor)
     report = dl.compare(network, limit, depths=(16, 32, 64, 128, 256), paths=512)
     assert (report.verdict, report.rule) == ("cannot tell", "is_still_moving")
+
+
+@pytest.mark.parametrize(("factor", "rule"), [(1.0, "weights_jump"), (1.05, "levels_off")])
+def test_a_jump_that_layers_see_late_is_no_other_limit(factor, rule):
+    """At depths that double, errors of order 1 are a staircase: 0.0127, 0.0093, 0.0097."""
+    before, after = (
+        torch.randn(4, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        for seed in range(2)
+    )
+
+    def weight(t):
+        return before if t < 0.3 else after
+
+    network = dl.res1(4, "tanh", weights=dl.Trend(weight))
+    report = dl.compare(
+        network, lambda t, h: factor * torch.tanh(h).double() @ weight(t).T, depths=(16, 32, 64, 128, 256)
+    )
+    assert report.rule == rule
+    right = dl.compare(network, lambda t, h: torch.tanh(h).double() @ weight(t).T, depths=(10, 20, 40, 80))
+    assert right.verdict == "converges"

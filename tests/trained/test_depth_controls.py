@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from deeplimit.trained.diagnosis.depth_controls import _rotation, depth_controls
-from deeplimit.trained.diagnosis.depth_controls_report import UNMATCHED
+from deeplimit.trained.diagnosis.depth_controls_report import MOSTLY_NOISE, READINGS, UNMATCHED
 
 DEPTH, WIDTH = 64, 6
 
@@ -269,3 +269,13 @@ class Bent(Network):
 def test_blocks_that_are_no_such_functions_are_refused(weights, options, said):
     with pytest.raises(ValueError, match=said):
         depth_controls(weights, lambda network: 1.0, **options)
+
+
+@pytest.mark.parametrize("noise", [0.1, 3.0])
+def test_a_sum_that_smoothing_keeps_is_no_ode_where_layers_are_mostly_noise(noise):
+    rng = np.random.default_rng(3)
+    layers = np.cos(np.arange(24) / 24)[:, None, None] + noise * rng.normal(size=(24, 4, 4))
+    found = depth_controls({"A": layers}, lambda given: float(given["A"].sum(axis=0).mean()))
+    assert found.reading == "trend alone"
+    said = READINGS[found.reading] if noise < 1 else MOSTLY_NOISE
+    assert found.headline == f"{said}."

@@ -48,7 +48,7 @@ REASONS: Sentences[Evidence] = {
         " has it"
     ),
     "turns_as_far_at_any_depth": lambda e: (
-        f"{_sum(e)}, but the state does not grow: every layer changes it as much at any depth"
+        f"{_sum(e)}, but the state is not seen to grow: layers contract or turn it, or depths are too few"
     ),
     "grows_in_spite_of_its_parts": lambda e: (
         f"the state moves by {power(e.displacement)} though the sum of all updates at one state does not grow"

@@ -54,6 +54,7 @@ ASKS = {
     "seems_to_level_off": Asks.COUNT,
     "has_two_depths": Asks.DEPTH,
     "is_far_from_a_power_law": Asks.DEPTH,
+    "weights_jump": Asks.NOTHING,
     "is_still_moving": Asks.DEPTH,
     "grows_ever_more_slowly": Asks.DEPTH,
     "follows_no_power_law": Asks.DEPTH,

@@ -14,6 +14,7 @@ import numpy as np
 
 from deeplimit.common import verdict
 from deeplimit.common.verdict import ConvergenceVerdict, Judgement
+from deeplimit.driving.jumps import Jump
 from deeplimit.statistics.differences import Remainder
 from deeplimit.statistics.power_law import (
     UNSETTLED,
@@ -105,6 +106,8 @@ class Evidence:
         apart: the deepest error over the most that the network's own differences leave of it; 0 if unknown.
         apart_by_paths: the same, path by path, where a theorem says how fast these differences fall.
         is_settling: whether networks of two depths differ less and less, about as fast as theory says.
+        jump: the largest jump in time of the weights, if these are functions of time and one explains errors
+            of this size: layers see it up to one layer late.
     """
 
     depths: int
@@ -137,6 +140,7 @@ class Evidence:
     is_scheme: bool = False
     is_uncertain: bool = False
     is_settling: bool = True
+    jump: Jump | None = None
 
     @property
     def grown(self) -> bool:
@@ -243,6 +247,8 @@ def rules(e: Evidence) -> verdict.RuleByRule[ConvergenceVerdict]:
     yield CANNOT_TELL, "has_two_depths", e.depths <= 2
     # A scheme of an equation tends to its solution, and the network is one that does tend to something.
     yield CONVERGES, "is_the_limits_scheme", e.is_scheme
+    # Errors may be how late layers see a jump, which goes up and down with depth.
+    yield CANNOT_TELL, "weights_jump", e.jump is not None and verdict.first(_another_limit, e) is not None
     # The network tends to something, and its distance to that is far smaller than that to the limit.
     yield DOES_NOT, "stays_apart", e.apart > APART or e.apart_by_paths > APART_BY_PATHS
     # Errors fall steeply, and by no power law: the depths are too small for the equation.
@@ -278,7 +284,13 @@ def rules(e: Evidence) -> verdict.RuleByRule[ConvergenceVerdict]:
     yield CONVERGES, "falls", True
 
 
-WITHOUT_ORDER = {"is_still_moving", "grows_ever_more_slowly", "follows_no_power_law", "mixes_orders"}
+WITHOUT_ORDER = {
+    "weights_jump",
+    "is_still_moving",
+    "grows_ever_more_slowly",
+    "follows_no_power_law",
+    "mixes_orders",
+}
 """Rules by which no power law describes the errors, so that no order is given."""
 WITHOUT_ORDER_OF_DIFFERENCES = {"may_level_off", "may_hide_a_floor"}
 """Further ones where differences are expanded: these depths do not resolve the expansion."""

@@ -16,6 +16,10 @@ OWN_GRID = "to its own finer grid, and to the limit at most in law: "
 """What converges where layers are not Gaussian, or the limit is one in law."""
 
 
+def _time(e: Evidence) -> str:
+    return "" if e.jump is None else f"{e.jump.time:.4g}"
+
+
 def _of_deepest(e: Evidence, share: float, least: float = 0.0) -> str:
     """Say a share of their deepest square, not below `least` per cent, as one of the whole error's."""
     if e.part_of_square >= 1.0:
@@ -125,6 +129,10 @@ OF_THE_FIT: Sentences[Evidence] = {
     "is_far_from_a_power_law": lambda e: (
         f"{e.what} still fall, with slope {e.last_slope:.2f} between the deepest two, but by no power law"
         " in sight: the depths are too small for this equation; deeper networks would tell"
+    ),
+    "weights_jump": lambda e: (
+        f"{e.what} do not fall, but weights jump at t = {_time(e)}, which layers see up to a layer late: that"
+        f" alone explains errors of this size. Take depths L for which {_time(e)} L is whole"
     ),
     "is_still_moving": lambda e: (
         f"{e.what} do not fall, but the networks have not settled: from depth to depth they change as much,"

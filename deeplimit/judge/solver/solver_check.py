@@ -307,6 +307,9 @@ def _strong_analysis(
         too_long=not distance < BLOWN_UP * unit and runs.stiffness(plan) > STABLE * steps[-1],
         in_float32=distance < FEW_ROUNDINGS * found.scale and _no_longer_falls(steps, distances),
         typical=_typical(found, order, distance),
+        rises=fitted is not None
+        and bool(fitted.slopes[-1] > fitted.slopes[0])
+        and rules.keeps_drifting(np.asarray(fitted.slopes), np.asarray(fitted.slope_errors)),
     )
     judgement = judge(rules.strong, evidence)
     slopes, slope_errors = np.full((2, len(steps) - (2 if fitted is order else 1)), math.nan)
@@ -342,11 +345,11 @@ def _strong_analysis(
 def _typical(found: runs.Measured, order: Order | None, distance: float) -> float:
     """Return the finest distance in the average of `order.remaining`, which a few paths do not make up."""
     if order is None or found.distances is None:
-        return distance
+        return math.nan
     if order.medians:
         return float(np.median(found.distances[:, -1]))
     if not rests_on_few_paths(found.distances[:, -1:]):
-        return distance
+        return math.nan
     half, change = (np.exp(log_means(each[:, -1:])[0][0]) for each in (found.distances, found.sizes))
     return min(distance, float(half / change) * order.deepest)
 

@@ -188,7 +188,8 @@ class StrongEvidence:
         too_long: whether states grow without bound, at steps longer than the equation's time scale.
         in_float32: whether distances fall no longer, and may be round-off of float32.
         typical: the distance in the average in which `remaining` is known; where a few paths make up mean
-            squares, in one in which they do not.
+            squares, in one in which they do not. NaN where that is the mean square.
+        rises: whether local slopes keep rising, as before the steps resolve a singularity that is near.
     """
 
     lost: int
@@ -204,6 +205,7 @@ class StrongEvidence:
     too_long: bool = False
     in_float32: bool = False
     typical: float = math.nan
+    rises: bool = False
 
     @property
     def remaining(self) -> float:
@@ -248,7 +250,8 @@ def strong(e: StrongEvidence) -> verdict.RuleByRule[SolverVerdict]:
     # More steps change nothing, and the solution is elsewhere.
     yield _V.NOT_THE_LIMIT, "does_not_move", not e.moves and e.distance > APART * e.reference_error
     # The solver tends to something, and that is not the solution.
-    yield _V.NOT_THE_LIMIT, "stays_apart", e.typical > APART * (e.remaining + e.reference_error)
+    far = e.distance if math.isnan(e.typical) else e.typical
+    yield _V.NOT_THE_LIMIT, "stays_apart", far > APART * (e.remaining + e.reference_error)
     yield _V.NOT_THE_LIMIT, "distance_levels_off", distance_levels_off(e)
     # The distance to the solution is as large with many steps as with few, and stays so.
     yield (
@@ -260,6 +263,9 @@ def strong(e: StrongEvidence) -> verdict.RuleByRule[SolverVerdict]:
     yield _V.CANNOT_TELL, "order_is_not_fitted", e.order is None
     # Large corrections explain the differences best.
     yield _V.CANNOT_TELL, "has_no_power_law", e.order is not None and e.order.uncertain
+    # It would lie below the documented one, but local slopes are on their way to it.
+    low = e.documented is not None and e.interval[1] < e.documented
+    yield _V.CANNOT_TELL, "slopes_keep_rising", low and e.rises
     # The order surely lies below the documented one.
     yield (
         _V.NOT_THE_DOCUMENTED_ORDER,
@@ -273,12 +279,15 @@ def strong(e: StrongEvidence) -> verdict.RuleByRule[SolverVerdict]:
         e.documented is None and e.interval[0] <= 0 and e.interval[1] < FLAT,
     )
     # The printed interval lies below the documented order, and the surer one does not.
-    yield _V.CANNOT_TELL, "may_fall_more_slowly", e.documented is not None and e.interval[1] < e.documented
+    yield _V.CANNOT_TELL, "may_fall_more_slowly", low
     # The next lower order, or 0, is not excluded.
     yield _V.CANNOT_TELL, "interval_is_wide", not e.interval[0] > e.next_lower
     yield _V.CANNOT_TELL, "limit_is_open", limit_is_open(e)
     # The order surely lies above the documented one.
     yield _V.FASTER, "falls_faster", e.documented is not None and e.sure[0] > e.documented
+    # The printed interval lies above it by half the distance to the next one, and the surer one does not.
+    high = e.documented is not None and e.interval[0] > e.documented + HALF / 2
+    yield _V.CANNOT_TELL, "may_fall_faster", high
     # Nothing to compare with.
     yield _V.MEASURED, "has_no_documented_order", e.documented is None
     # What remains: the order is not below the documented one, and the next lower one is excluded.

@@ -218,6 +218,14 @@ SOLVER: Sentences = {
         f"the interval {_interval(r)} lies below the documented order {r.documented:g}, but not surely; take"
         " more paths"
     ),
+    "slopes_keep_rising": lambda r: (
+        f"the interval {_interval(r)} lies below the documented order {r.documented:g}, but local slopes keep"
+        " rising: a singularity may be near; take more steps"
+    ),
+    "may_fall_faster": lambda r: (
+        f"the interval {_interval(r)} lies above the documented order {r.documented:g}, but not surely: the"
+        " coarsest steps may be too long for this equation; take more"
+    ),
     "does_not_settle": lambda r: (
         f"doubling the steps changes as much as before: the order is at most {r.rate_interval[1]:.3f}"
     ),

@@ -39,6 +39,11 @@ READINGS = {
 Without an evaluation that sees the layers all other controls do as well, whatever the layers are."""
 
 
+MOSTLY_NOISE = (
+    "the trend alone does as well, though most of every layer is noise: smoothing keeps the sum of layers,"
+    " and the evaluation sees no more of them. That says nothing of an ODE"
+)
+"""What `TREND` means where noise has more than half of the squares, as in untrained networks."""
 UNMATCHED = (
     "Trend and noise are those of single entries. The same network with its hidden units in another order in"
     " each layer, or its heads rotated, has another trend and more noise: before new noise is said to do"
@@ -127,7 +132,8 @@ class DepthControls(Report):
     @property
     def headline(self) -> str:
         """The reading in words."""
-        return f"{READINGS[self.reading]}."
+        mostly_noise = self.reading == TREND and min(self.noise_share.values(), default=0.0) > 0.5
+        return f"{MOSTLY_NOISE if mostly_noise else READINGS[self.reading]}."
 
     def _facts(self) -> list[tuple[str, str]]:
         shares = ", ".join(f"{name} {share:.3g}" for name, share in self.noise_share.items())
