@@ -1,4 +1,4 @@
-"""One depth that was built otherwise is named, by how much it is off what the others say."""
+"""One depth, or one layer of every depth, that was built otherwise bends no exponent."""
 
 import pytest
 import torch
@@ -43,3 +43,19 @@ def test_an_odd_depth_is_named(depth, factor):
 @pytest.mark.parametrize("factors", [{}, {4: 3.0, 16: 3.0}, {4: 1.05}])
 def test_no_depth_is_named_where_all_or_several_or_none_clearly_are_off(factors):
     assert checked(factors) is None
+
+
+@pytest.mark.parametrize("place", [0, -1])
+@pytest.mark.parametrize(("power", "verdict"), [(0.5, "as expected"), (0.0, "not as expected")])
+def test_one_large_layer_of_every_depth_bends_no_exponent(place, power, verdict):
+    def factory(depth):
+        factors = [depth**-power] * depth
+        factors[place] *= 10
+        return nn.Sequential(*map(Block, factors))
+
+    batch = torch.randn(8, WIDTH, generator=torch.Generator().manual_seed(2))
+    report = dl.check_depth(factory, DEPTHS, batch=batch, expected=0.5)
+    (branch,) = report.branches
+    assert report.verdict == verdict
+    assert branch.exponent == pytest.approx(power, abs=0.1)
+    assert branch.layered > 5

@@ -177,6 +177,8 @@ def _scaling(
     # Copies of one layer are one draw of it, which does not show how much draws scatter.
     further = _redrawn(key, present, not copies)
     every = [[*group, *more] for (_, group), more in zip(present, further, strict=True)]
+    if all(map(_has_an_outlier, sizes)):
+        every = [_without_the_largest(group) for group in every]
     drawn = [[measured.probed for measured in group] for group in every]
     stated = [[measured.multiplier * measured.gain for measured in group] for group in every]
     # Each analysis errs with (1 - level)/2 on the side that decides wrongly, the second with half of that.
@@ -235,6 +237,21 @@ def _placed(odd: Odd, counts: Sequence[int]) -> Odd:
     return odd._replace(place=[index for index, count in enumerate(counts) if count][odd.place])
 
 
+def _has_an_outlier(sizes: Sequence[float]) -> bool:
+    """Whether one layer of four or more is unlike all others, which are alike."""
+    ordered = sorted(sizes)
+    if len(ordered) < 4:
+        return False
+    usual = float(np.median(ordered[:-1]))
+    return ordered[-1] > OUTLYING * usual and ordered[-2] < OUTLYING * usual
+
+
+def _without_the_largest(group: Sequence[MeasuredBranch]) -> list[MeasuredBranch]:
+    """Return a depth's branches, of all draws, without the place of the largest: it makes up mean squares."""
+    largest = max(group, key=lambda measured: measured.probed).branch.name
+    return [measured for measured in group if measured.branch.name != largest]
+
+
 Present = Sequence[tuple[AtOneDepth, list[MeasuredBranch]]]
 """The depths that have a kind of branch, each with the branches of it."""
 
@@ -270,6 +287,10 @@ ALIKE = 1e-4
 UNEVEN = 3.0
 """Layers of one network that differ by more times than this follow a profile rather than scatter. Eight
 normal logarithms span 2.85 standard deviations in the mean, and theirs would be 0.39."""
+OUTLYING = 2.5
+"""One layer that is as many times as large as the others, at every depth, makes up most of the mean square of
+few layers: slopes are off by up to 1/2. It is left out of the exponent.
+"""
 SAME = 0.1
 """Error of a weight's exponent: of 200 entries the standard deviation is known to 5 %."""
 SAME_DRAW = 0.02
