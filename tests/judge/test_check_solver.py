@@ -599,3 +599,19 @@ def test_slopes_that_rise_towards_a_singularity_accuse_no_solver():
     assert dl.check_solver("euler", equation, start).rule == "slopes_keep_rising"
     fine = dl.check_solver("euler", equation, start, steps=[1024 * 2**k for k in range(5)])
     assert fine.verdict in ("documented order", "cannot tell")
+
+
+@pytest.mark.parametrize(("factor", "word"), [(1.0, "cannot tell"), (1.2, "not the limit")])
+def test_a_jump_of_the_equation_that_steps_see_late_is_no_other_limit(factor, word):
+    def volatility(t):
+        return 0.3 + 0.7 * (t > 1 / 3)
+
+    def milstein(equation, x, brownian, times):
+        for start, end in itertools.pairwise(times):
+            size, moved = volatility(start), brownian(start, end)
+            x = x - x * (end - start) + size * x * moved + size**2 * x * (moved**2 - (end - start)) / 2
+        return x
+
+    equation = dl.SDE(lambda t, h: -h, lambda t, h, dB: factor * volatility(t) * h * dB, noise="diagonal")
+    report = dl.check_solver(milstein, equation, torch.ones(4, 1), order=0.5, paths=512)
+    assert report.verdict == word

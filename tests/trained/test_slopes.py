@@ -81,6 +81,7 @@ def test_known_sampling_variances_narrow_intervals_that_still_cover():
     assert np.median(widths) < 0.7
 
 
+@pytest.mark.statistical
 def test_corrections_of_smooth_trends_narrow_intervals_that_still_cover():
     """Two seeds at five depths whose sizes scatter by 4 %, off by Riemann sums: 95 % cover, at level 1e-5."""
     rng = np.random.default_rng(8)

@@ -122,6 +122,10 @@ OF_THE_FIT: Sentences[Evidence] = {
         f"{OWN_GRID * e.on_its_own_grid}the network is the limit's own scheme on its layers, up to round-off,"
         " and its differences fall"
     ),
+    "weights_jump": lambda e: (
+        f"{e.what} do not fall, but weights jump at t = {_time(e)}, which layers see up to a layer late: that"
+        f" alone explains errors of this size. Take depths L for which {_time(e)} L is whole"
+    ),
     "stays_apart": lambda e: (
         f"{e.what} at the deepest network are {max(e.apart, e.apart_by_paths):.3g} times what is left between"
         " it and what the networks tend to, so the limit is another one"
@@ -129,10 +133,6 @@ OF_THE_FIT: Sentences[Evidence] = {
     "is_far_from_a_power_law": lambda e: (
         f"{e.what} still fall, with slope {e.last_slope:.2f} between the deepest two, but by no power law"
         " in sight: the depths are too small for this equation; deeper networks would tell"
-    ),
-    "weights_jump": lambda e: (
-        f"{e.what} do not fall, but weights jump at t = {_time(e)}, which layers see up to a layer late: that"
-        f" alone explains errors of this size. Take depths L for which {_time(e)} L is whole"
     ),
     "is_still_moving": lambda e: (
         f"{e.what} do not fall, but the networks have not settled: from depth to depth they change as much,"

@@ -17,6 +17,7 @@ from torch import Tensor
 from deeplimit.common import validation
 from deeplimit.common.measurement import Progress, part_of
 from deeplimit.common.randomness import Purpose
+from deeplimit.driving.jumps import Jump, largest_jump
 from deeplimit.equations import ODE, SDE, EulerMaruyama, Exact, Heun, Noise, Scheme, TorchSDE
 from deeplimit.equations.schemes import STRATONOVICH, TORCHSDE
 from deeplimit.equations.solvers import solve
@@ -327,6 +328,25 @@ def stiffness(plan: Plan, iterations: int = 8) -> float:
             way = way / way.norm(dim=1, keepdim=True).clamp_min(1e-300)
             way = (field(time, x + unit * way) - field(time, x)) / unit
     return float(way.norm(dim=1).max())
+
+
+def largest_jumps(plan: Plan) -> tuple[Jump | None, Jump | None]:
+    """Return the largest jumps in time of the drift and of the diffusion, at the initial states.
+
+    Sizes are root mean squares over initial states, for Brownian increments of 1.
+    """
+    x = plan.x[:16]
+
+    def of(value: Callable[[Tensor], Tensor]) -> Jump | None:
+        with torch.no_grad():
+            found = largest_jump(lambda times: torch.stack([value(time).flatten() for time in times]))
+        return None if found is None else found._replace(size=found.size / math.sqrt(len(x)))
+
+    equation: Any = plan.equation
+    if not plan.random:
+        return of(lambda time: equation.field(time, x)), None
+    ones = x.new_ones(len(x), *equation.brownian_shape(x))
+    return of(lambda time: equation.drift(time, x)), of(lambda time: equation.diffusion(time, x, ones))
 
 
 def _levels(plan: Plan, x: Tensor, brownian: SharedBrownian | None, move: Progress) -> Tensor:

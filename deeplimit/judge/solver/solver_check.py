@@ -51,6 +51,8 @@ STRONG, WEAK = KINDS = ("strong", "weak")
 BLOWN_UP, STABLE = 1e3, 2.0
 """Distances above this many times the states, at steps longer than this over `runs.stiffness`, are those of
 an unstable solver: Euler's is stable up to 2, Runge and Kutta's up to 2.8."""
+LATE = 1.0
+"""Distances up to this many times what a jump adds within one whole step may be its own."""
 FEW_ROUNDINGS = 32 * 2.0**-23
 """Relative error up to which distances may be round-off of float32, which a solver collects step by step."""
 REFERENCES = ("auto", "exact", "fine", "none")
@@ -312,6 +314,9 @@ def _strong_analysis(
         and rules.keeps_drifting(np.asarray(fitted.slopes), np.asarray(fitted.slope_errors)),
     )
     judgement = judge(rules.strong, evidence)
+    if judgement.code == SolverVerdict.NOT_THE_LIMIT:
+        evidence = dataclasses.replace(evidence, jump=_jump(plan, distance))
+        judgement = judge(rules.strong, evidence)
     slopes, slope_errors = np.full((2, len(steps) - (2 if fitted is order else 1)), math.nan)
     if fitted is not None:
         slopes[: len(fitted.slopes)], slope_errors[: len(fitted.slopes)] = fitted.slopes, fitted.slope_errors
@@ -340,6 +345,14 @@ def _strong_analysis(
         paths=paths,
         lost=found.lost,
     )
+
+
+def _jump(plan: Plan, distance: float) -> float | None:
+    """Return the time of a jump of the equation, if one step of it explains the distance."""
+    step = 1.0 / plan.steps[-1]
+    parts = zip(runs.largest_jumps(plan), (step, math.sqrt(step)), strict=True)
+    jumps = [(jump.size * late, jump.time) for jump, late in parts if jump is not None]
+    return max(jumps)[1] if jumps and distance <= LATE * sum(size for size, _ in jumps) else None
 
 
 def _typical(found: runs.Measured, order: Order | None, distance: float) -> float:

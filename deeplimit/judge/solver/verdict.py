@@ -190,6 +190,7 @@ class StrongEvidence:
         typical: the distance in the average in which `remaining` is known; where a few paths make up mean
             squares, in one in which they do not. NaN where that is the mean square.
         rises: whether local slopes keep rising, as before the steps resolve a singularity that is near.
+        jump: time of a jump of the equation, which steps see late, if that alone explains the distance.
     """
 
     lost: int
@@ -206,6 +207,7 @@ class StrongEvidence:
     in_float32: bool = False
     typical: float = math.nan
     rises: bool = False
+    jump: float | None = None
 
     @property
     def remaining(self) -> float:
@@ -249,6 +251,8 @@ def strong(e: StrongEvidence) -> verdict.RuleByRule[SolverVerdict]:
     yield _V.CANNOT_TELL, "may_be_float32", e.in_float32
     # More steps change nothing, and the solution is elsewhere.
     yield _V.NOT_THE_LIMIT, "does_not_move", not e.moves and e.distance > APART * e.reference_error
+    # Steps see a jump up to one step late: errors go up and down with their number.
+    yield _V.CANNOT_TELL, "equation_jumps", e.jump is not None
     # The solver tends to something, and that is not the solution.
     far = e.distance if math.isnan(e.typical) else e.typical
     yield _V.NOT_THE_LIMIT, "stays_apart", far > APART * (e.remaining + e.reference_error)

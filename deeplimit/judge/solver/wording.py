@@ -218,6 +218,10 @@ SOLVER: Sentences = {
         f"the interval {_interval(r)} lies below the documented order {r.documented:g}, but not surely; take"
         " more paths"
     ),
+    "equation_jumps": lambda r: (
+        "the equation jumps in time, which steps see up to one step late: that alone explains the distance to"
+        " the solution. Take numbers of steps for which the jump falls on a step's end"
+    ),
     "slopes_keep_rising": lambda r: (
         f"the interval {_interval(r)} lies below the documented order {r.documented:g}, but local slopes keep"
         " rising: a singularity may be near; take more steps"

@@ -232,10 +232,6 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
         if e.homogeneous
         else f"{e.weight} is {_trend(e)} ({_falls(e)}), and keeps its size: β is {_value(e.size)}"
     ),
-    "shrinks_smoothly": lambda e: (
-        f"{e.weight} is {_trend(e)}, of size L^-β with β = {_value(e.size)}: {_falls(e)}, so that it has no"
-        " quadratic variation in the limit"
-    ),
     "keeps_what_it_bends": lambda e: (
         f"{e.weight} is {_trend(e)} ({_falls(e)}), of size L^-β with all factors, β = {_value(e.size)};"
         + (
@@ -252,6 +248,10 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
             if e.bent is not None and e.bent.is_known
             else "names do not tell what the activation is. Pass the modules and batch="
         )
+    ),
+    "shrinks_smoothly": lambda e: (
+        f"{e.weight} is {_trend(e)}, of size L^-β with β = {_value(e.size)}: {_falls(e)}, so that it has no"
+        " quadratic variation in the limit"
     ),
     "is_smooth": lambda e: (
         f"{e.weight} is {_trend(e)} ({_falls(e)}), as of an ODE. Whether it keeps its size (β = 0) or"
