@@ -8,6 +8,7 @@ from torch import nn
 
 import deeplimit as dl
 from deeplimit.common.global_state import seeded
+from deeplimit.modules.trace.operations import TorchCalls
 
 pytestmark = pytest.mark.usefixtures("one_thread", "own_generator")
 
@@ -244,3 +245,37 @@ def test_a_gate_on_the_skip_is_refused_by_name_with_the_same_sum_as_a_skip(add):
     with pytest.raises(ValueError, match=r"add: .*gate"):
         dl.probe(Stack(2, Gate()), states())
     assert dl.probe(Stack(2, lambda x, y: x + torch.sigmoid(x) * (y - x)), states()).depths == (2,)
+
+
+class Through(TorchCalls):
+    """Hands on every call as it is."""
+
+    def call(self, name, func, args, kwargs, operands):
+        return func(*args, **kwargs)
+
+    def returned(self, this, result):
+        return result
+
+
+def changed(x, y):
+    total = x + y
+    kept, moved = 0.75 * x, 0.25 * total
+    x.mul_(3.0)
+    return kept + moved
+
+
+@pytest.mark.parametrize(
+    "mean",
+    [
+        lambda x, y: 0.75 * x + 0.25 * (x + y),
+        lambda x, y: 0.5 * x + 0.25 * (x + y),  # no mean of the two
+        lambda x, y: 0.75 * x + 0.25 * (y + y),
+        changed,
+    ],
+)
+def test_a_weighted_sum_keeps_its_value_however_it_is_spelled(mean):
+    x, y = (torch.randn(3, 4, generator=torch.Generator().manual_seed(seed)) for seed in range(2))
+    wanted = mean(x.clone(), y)
+    with Through():
+        found = mean(x.clone(), y)
+    torch.testing.assert_close(found, wanted)

@@ -9,6 +9,9 @@ from torch.nn import functional
 
 import deeplimit as dl
 from deeplimit.common.global_state import seeded
+from deeplimit.trained.diagnosis.measured import MeasuredNetwork
+from deeplimit.trained.diagnosis.networks_of_sweep import Network
+from deeplimit.trained.diagnosis.stacks import Stack
 
 WIDTH = 6
 DEPTHS = (8, 14, 24, 42, 72)
@@ -53,7 +56,7 @@ def networks(activation, which="both", norm=unused, inner=0.0):
             blocks = [Block(activation, which, norm, depth ** (inner - 1)) for _ in range(depth)]
         for name, like in blocks[0].named_parameters():
             first, second = (torch.randn(like.shape, generator=stream) for _ in range(2))
-            size = depth**-inner if name.startswith("fc1") else 1.0
+            size = depth**-inner if name.startswith("fc1") or which == "outer" else 1.0
             for k, block in enumerate(blocks):
                 angle = 1.7 * (k + 0.5) / depth
                 if not name.startswith("norm"):
@@ -77,7 +80,7 @@ def networks(activation, which="both", norm=unused, inner=0.0):
         ),
         ({"activation": torch.tanh, "norm": nn.BatchNorm1d, "inner": 0.5}, "linear-ode", "shrinks_smoothly"),
         ({"activation": gated, "inner": 0.5}, "neural-ode", "keeps_what_it_bends"),
-        ({"activation": torch.tanh, "which": "outer"}, "neural-ode", "keeps_what_it_bends"),
+        ({"activation": torch.tanh, "which": "outer", "inner": 0.5}, "neural-ode", "keeps_what_it_bends"),
         ({"activation": torch.tanh, "which": "inner"}, "neural-ode", "keeps_what_it_bends"),
         ({"activation": torch.tanh, "which": "inner", "inner": 0.5}, "linear-ode", "shrinks_smoothly"),
     ],
@@ -92,3 +95,17 @@ def test_a_smooth_network_is_linear_in_the_limit_where_its_activations_get_ever_
 def test_names_do_not_tell_whether_a_branch_is_linear():
     found = {depth: each.state_dict() for depth, each in networks(torch.tanh, inner=0.5).items()}
     assert dl.diagnose(found).rule == "may_be_linear"
+
+
+def test_three_depths_tell_that_a_kink_is_linear_at_no_size():
+    few = dict([*networks(torch.relu).items()][:3])
+    assert dl.diagnose(few, batch=torch.ones(2, WIDTH)).rule == "keeps_what_it_bends"
+
+
+@pytest.mark.parametrize("bent", [None, torch.tensor([0.5, 0.5, 0.5])])
+def test_a_measured_network_is_read_as_it_was_written(bent):
+    layers = torch.randn(3, 2, 2, generator=torch.Generator().manual_seed(0))
+    network = Network(3, {"A": Stack("A", layers, bent=bent)}, None)
+    written = MeasuredNetwork.of(network)
+    read = MeasuredNetwork.read(written.write("x"), "x")
+    assert read.weights["A"].bent == written.weights["A"].bent == (None if bent is None else 0.5)
