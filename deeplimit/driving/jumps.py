@@ -4,12 +4,15 @@ staircase of 1/L times a part that depends on where it falls.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from deeplimit.common.randomness import Purpose, generator
+from deeplimit.driving.law import Channel
 
 POINTS = 257
 """Times at which a function is looked at first: jumps closer to each other are one."""
@@ -29,6 +32,9 @@ class Jump(NamedTuple):
 def largest_jump(function: Callable[[Tensor], Tensor]) -> Jump | None:
     """Return the largest jump of a function of times (n,) with values (n, ...); None if there is none.
 
+    Where it changes most between two of POINTS times, the interval is halved. NOT checked: that there is no
+    larger jump where the function comes back within one interval.
+
     Examples:
         >>> step = lambda t: (t > 0.3).double()[:, None] * 2.0
         >>> largest_jump(step).size, largest_jump(lambda t: t.sqrt()[:, None])
@@ -46,3 +52,16 @@ def largest_jump(function: Callable[[Tensor], Tensor]) -> Jump | None:
     ends = function(torch.tensor([low, high], dtype=torch.float64)).flatten(1)
     size = float((ends[1] - ends[0]).norm())
     return Jump(float(np.round(high, 9)), size) if size > SHARE * float(values.norm(dim=1).max()) else None
+
+
+def jump_of_weights(channels: Iterable[Channel], seed: int) -> Jump | None:
+    """Return the largest jump of the weights of one path that are functions of time; None if none jumps."""
+    found = []
+    for channel in channels:
+        if (law := channel.function) is not None:
+            stream = generator(seed, Purpose.NETWORK_WEIGHTS)
+            drawn = law.sample(channel.shape, 1, stream, torch.float64, torch.device("cpu"))
+            jump = largest_jump(drawn.at)
+            if jump is not None:
+                found.append(jump._replace(size=jump.size * law.entry_scale(channel.shape)))
+    return max(found, key=lambda each: each.size, default=None)

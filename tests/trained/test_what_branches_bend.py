@@ -30,6 +30,11 @@ def gated(x):
     return x * torch.tanh(x)
 
 
+def cut(x):
+    """A smooth activation, and one with a kink that no size removes."""
+    return torch.relu(torch.tanh(x))
+
+
 class Block(nn.Module):
     """h + factor · outer(φ(inner(h))); one of the two may be missing."""
 
@@ -73,6 +78,9 @@ def networks(activation, which="both", norm=unused, inner=0.0):
         ({"activation": torch.tanh, "inner": 0.5}, "linear-ode", "shrinks_smoothly"),
         ({"activation": torch.relu, "inner": 0.5}, "neural-ode", "keeps_what_it_bends"),
         ({"activation": unchanged}, "linear-ode", "shrinks_smoothly"),
+        ({"activation": torch.atan}, "neural-ode", "keeps_what_it_bends"),  # in no list of activations
+        ({"activation": torch.atan, "inner": 0.5}, "linear-ode", "shrinks_smoothly"),
+        ({"activation": cut, "inner": 0.5}, "neural-ode", "keeps_what_it_bends"),
         (
             {"activation": functional.gelu, "norm": nn.LayerNorm, "inner": 0.5},
             "neural-ode",

@@ -13,9 +13,8 @@ from typing import final
 import numpy as np
 import torch
 
-from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.verdict import ConvergenceVerdict, Judgement, all_said, first, judge, said
-from deeplimit.driving.jumps import Jump, largest_jump
+from deeplimit.driving.jumps import jump_of_weights
 from deeplimit.judge.convergence import verdict, wording
 from deeplimit.judge.convergence.pairing import Correction, Pairing, Reads, log_bias
 from deeplimit.judge.convergence.report import MEAN, MEDIAN, CompareReport, PartOfError
@@ -621,7 +620,10 @@ def _judged(
         )
         judgement = judge(verdict.rules, evidence)
         if judgement.code == verdict.DOES_NOT and pairing.smooth:
-            evidence = dataclasses.replace(evidence, jump=_jump(task, evidence.deepest))
+            jump = jump_of_weights(task.network.channels, task.seed)
+            # One layer of a jump moves states of size 1 per entry by at most that.
+            explains = jump is not None and evidence.deepest * task.grid.depths[-1] <= jump.size
+            evidence = dataclasses.replace(evidence, jump=jump if explains else None)
             judgement = judge(verdict.rules, evidence)
         shares = part.part_of_square * np.array([floor.share, floor.lower, floor.upper])  # of the whole error
         share, lower, upper = shares.tolist()
@@ -648,18 +650,6 @@ def _judged(
     interval = min(low for low, _ in intervals), min(high for _, high in intervals)
     constant = constant_of(estimated.common, slowest.rate)
     return Outcome(judgement, estimated, floor, slowest.rate, interval, constant)
-
-
-def _jump(task: Task, deepest: float) -> Jump | None:
-    """Return the largest jump of weights that are functions of time, if one layer of it is as large."""
-    found = []
-    for channel in task.network.channels:
-        if channel.function is not None:
-            stream = generator(task.seed, Purpose.NETWORK_WEIGHTS)
-            drawn = channel.function.sample(channel.shape, 1, stream, torch.float64, torch.device("cpu"))
-            found.append(largest_jump(drawn.at))
-    jumps = [each for each in found if each is not None and deepest * task.grid.depths[-1] <= each.size]
-    return max(jumps, key=lambda each: each.size, default=None)
 
 
 def _over_all_times(layer: ErrorEstimates, fit: Fit, rough: bool, confidence: float) -> tuple[float, float]:

@@ -327,8 +327,11 @@ def measured_orders(
 
 
 def settles(sizes: np.ndarray, depths: np.ndarray, rate: float, resolution: float) -> bool:
-    """Return whether the differences between two depths (P, m - 1), of order `rate`, have begun to fall."""
-    middle = np.nanmedian(np.where(np.isfinite(sizes), sizes, np.inf), axis=0)
+    """Return whether the differences between two depths (P, m - 1) have begun to fall.
+
+    `rate` is the order that a theorem says; 0 where none does, and then they must not grow.
+    """
+    middle = np.median(np.where(np.isfinite(sizes), sizes, np.inf), axis=0)
     if not middle[-1] > verdict.RESOLVED * resolution or not np.isfinite(middle[0]):
         return True
     # Of unequal ratios of depths differences are unequal, too: by these at the slowest order.

@@ -106,8 +106,8 @@ class Evidence:
         apart: the deepest error over the most that the network's own differences leave of it; 0 if unknown.
         apart_by_paths: the same, path by path, where a theorem says how fast these differences fall.
         is_settling: whether networks of two depths differ less and less, about as fast as theory says.
-        jump: the largest jump in time of the weights, if these are functions of time and one explains errors
-            of this size: layers see it up to one layer late.
+        jump: the largest jump in time of the weights, where another limit would be said and one layer of the
+            jump explains errors of this size: layers see it up to one layer late.
     """
 
     depths: int
@@ -248,7 +248,7 @@ def rules(e: Evidence) -> verdict.RuleByRule[ConvergenceVerdict]:
     # A scheme of an equation tends to its solution, and the network is one that does tend to something.
     yield CONVERGES, "is_the_limits_scheme", e.is_scheme
     # Errors may be how late layers see a jump, which goes up and down with depth.
-    yield CANNOT_TELL, "weights_jump", e.jump is not None and verdict.first(_another_limit, e) is not None
+    yield CANNOT_TELL, "weights_jump", e.jump is not None
     # The network tends to something, and its distance to that is far smaller than that to the limit.
     yield DOES_NOT, "stays_apart", e.apart > APART or e.apart_by_paths > APART_BY_PATHS
     # Errors fall steeply, and by no power law: the depths are too small for the equation.

@@ -181,9 +181,8 @@ def _planner(
     resnet = network_of(resnet, x)
     if resnet.facts.deterministic and all(channel.is_separate for channel in resnet.channels):
         raise ValueError(
-            f"resnet must be drawn anew each time to have a law, but {resnet} holds the same numbers twice: a"
-            " factory that sets a seed, or a constant initialiser. Leave out torch.manual_seed and its like;"
-            " compare(resnet, limit) takes it as it is."
+            f"resnet must draw new weights each time, but {resnet} drew the same ones twice. If its factory"
+            " sets a seed, leave out torch.manual_seed; compare(resnet, limit) takes it as it is."
         )
     if not _is_new_at_every_depth(resnet):
         raise ValueError(

@@ -22,7 +22,7 @@ one of them tells it from the others."""
 
 
 ODD = math.log(1.2)
-"""A depth is named whose size alone is off the line by this: layers of one law scatter by less."""
+"""A depth is named that is off the line of all others by this at least: less changes no verdict by 1/2."""
 
 
 class Odd(NamedTuple):

@@ -419,8 +419,8 @@ class _Block:
             first.append(pieces[inner[0]])
             for name, value in combine(pieces, centred).items():
                 layers.setdefault(name, []).append(value)
-        told = len(inner) > 1 or branch == "attention" or (norm is not None and norm.along)
-        bent = self._bent(named["output"], first, named=told)
+        bends = len(inner) > 1 or branch == "attention" or (norm is not None and norm.along)
+        bent = self._bent(named["output"], first, named=bends)
         for name in list(layers):
             yield from self._stacked(f"{title}: {name}", layers.pop(name), bent)
 

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import final
 
 from deeplimit.modules.trace.branches import Part, layout
-from deeplimit.modules.trace.graph import BENDING, Graph
+from deeplimit.modules.trace.graph import PASSING, Graph
 from deeplimit.modules.trace.recording import Edge, Trace, edges_with_gradient, kind
 from deeplimit.trained.diagnosis.normalisations import Before, batch_norms_after, input_of, norms_before
 
@@ -22,8 +22,10 @@ PRODUCTS = {"Mul", "Div", "Bmm", "Mm", "Baddbmm", "Addmm"}
 """Operations that are no linear function of the state where two factors depend on it."""
 HOMOGENEOUS = {"Abs", "LeakyRelu", "Prelu", "Relu", "Threshold"}
 """Activations with a kink at 0, so that they are linear at no size of what they get."""
-CURVED = BENDING | HOMOGENEOUS | {"Celu", "Cos", "Erf", "Pow", "Selu", "Sin", "Sqrt"}
-"""Operations on single units that are not linear."""
+LINEAR = PASSING | PRODUCTS | {
+    "Add", "Cat", "Convolution", "Cumsum", "Mean", "MkldnnConvolution", "Mv", "Stack", "Sub", "Sum",
+}  # fmt: skip
+"""Operations that are linear in one state. Of all others, known or not, it is assumed that they are not."""
 CUTS = {"Split", "SplitWithSizes", "UnsafeSplit"}
 """Operations that cut the units of one weight into kinds."""
 
@@ -119,11 +121,11 @@ def _bends(graph: Graph, part: Part) -> Bends:
         normalises = graph.normalises(node) and "Batch" not in name
         if normalises or "Attention" in name or (name in PRODUCTS and len(data) > 1):
             return Bends.ALWAYS
-        if name in CURVED:
+        if data and name not in LINEAR and "Batch" not in name:
             curved.append(node)
     if not curved:
         return Bends.NOTHING
-    if all(kind(node) in HOMOGENEOUS for node in curved):
+    if any(kind(node) in HOMOGENEOUS for node in curved):
         return Bends.ALWAYS
     weights = {place.node for place in graph.trace.projections}
     waiting, seen = [*curved], set(curved)
