@@ -121,12 +121,19 @@ class Corrections:
     """Which corrections a power law may have: their powers of 1/L together, and τ^-prior for their size τ.
 
     Where differences say how they lie to each other, that prior is the one of `PRIOR_POWERS`, if smaller.
-    `moments` is the mean of the share whose standard deviation is `MOMENTS_APART`.
+    `moments` is the mean of the share whose standard deviation is `MOMENTS_APART`. Corrections have their
+    size at depth `ANCHOR`, or at the coarsest level if that is deeper and `at_coarsest` says so: equations
+    have time scales of their own, and of one of 1/100 a level of 64 is a coarse one.
     """
 
     powers: tuple[float, ...]
     prior: float
     moments: float = 0.0
+    at_coarsest: bool = False
+
+    def anchor(self, depths: np.ndarray) -> float:
+        """Return the depth at which corrections of these levels have their size."""
+        return max(ANCHOR, float(depths[0])) if self.at_coarsest else ANCHOR
 
 
 @dataclass(frozen=True)
@@ -551,7 +558,7 @@ def mixture_of_orders(
     `scatters` are standard deviations that single levels may have beside the sampling error; they are
     integrated over, each as likely as its inverse.
     """
-    ratio = depths / ANCHOR
+    ratio = depths / corrections.anchor(depths)
     bend = sum(np.outer(ratio, ratio) ** -s for s in corrections.powers)
     loose = np.array(scatters)
     fixed = covariance + (loose**2)[:, None, None] * np.eye(len(depths))

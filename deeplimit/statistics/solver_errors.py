@@ -39,7 +39,7 @@ from deeplimit.statistics.consecutive import (
 )
 from deeplimit.statistics.power_law import CorrelatedData, Floor, StudentMixture, slopes_between
 
-OF_SOLVERS = Corrections((1.0, 2.0), 0.25, moments=3.0)
+OF_SOLVERS = Corrections((1.0, 2.0), 0.25, moments=3.0, at_coarsest=True)
 """Corrections of a solver's error go in whole powers of the step: the mean of an even function of the noise
 is even in the step's root. With a power 1/2, too, intervals are 1.4 times as long and cover as often, up to
 `TRIPLE_INTEGRALS`.

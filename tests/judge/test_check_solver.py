@@ -562,7 +562,7 @@ def test_exact_solutions_and_moments_of_a_problem_agree_with_its_equation(name):
             lambda: check(GBM, "euler", kind="weak", functions=[lambda h: h], steps=(2, 4, 8)),
             ValueError,
             "functions[0]",
-            "(256,)",
+            "(512,)",
         ),
     ],
 )
@@ -599,6 +599,64 @@ def test_slopes_that_rise_towards_a_singularity_accuse_no_solver():
     assert dl.check_solver("euler", equation, start).rule == "slopes_keep_rising"
     fine = dl.check_solver("euler", equation, start, steps=[1024 * 2**k for k in range(5)])
     assert fine.verdict in ("documented order", "cannot tell")
+
+
+def _fast(t, h0):
+    at_once = (1e4 * torch.cos(t) + 100 * torch.sin(t)) / 10001
+    return at_once + (h0 - 1e4 / 10001) * torch.exp(-100 * t)
+
+
+FAST = dl.ODE(lambda t, h: -100 * (h - torch.cos(t)), solution=_fast)  # Euler's is stable from 50 steps on
+DOUBLING = tuple(16 * 2**k for k in range(7))
+
+
+@pytest.mark.parametrize("scheme", ["euler", "rk4"])
+def test_steps_that_are_unstable_leave_no_order_where_too_few_are_left(scheme):
+    """States of 1e25 at 16 steps once made changes of 1e-3 at 256 round-off."""
+    report = dl.check_solver(scheme, FAST, START[:1])
+    assert (report.verdict, report.rule) == ("cannot tell", "few_steps_are_stable")
+    assert math.isnan(report.rate)
+    assert "reference_is_coarse" not in report.caveats or report.reference_error < 1e-2
+
+
+@pytest.mark.parametrize(("scheme", "order"), [("midpoint", 2), ("heun3", 3), ("rk4", 4)])
+@pytest.mark.parametrize("steps", [DOUBLING[2:], DOUBLING[3:]])
+def test_steps_that_resolve_a_fast_equation_late_show_the_order(scheme, order, steps):
+    """Local slopes of the midpoint rule fall from 5.8 to 2.2; at depths beyond 64 they hide a part 1/L²."""
+    report = dl.check_solver(scheme, FAST, START[:1], steps=steps)
+    low, high = report.rate_interval
+    assert low < order < high
+    assert report.verdict == "documented order"
+    claimed = dl.check_solver(scheme, FAST, START[:1], steps=steps, order=order + 1.0)
+    assert claimed.verdict in ("not the documented order", "cannot tell")
+    assert high < order + 0.75
+    unstable_at_first = dl.check_solver(scheme, FAST, START[:1], steps=DOUBLING)
+    assert unstable_at_first.verdict in ("documented order", "cannot tell")
+
+
+@pytest.mark.parametrize("scheme", ["euler", "midpoint", "rk4"])
+def test_a_right_side_that_jumps_has_no_order_to_judge_a_solver_by(scheme):
+    """Euler's method meets 1 until t = 1/3 and -1 after it: errors go down in pairs of steps."""
+    jump = dl.ODE(lambda t, h: torch.where(t < 1 / 3, 1.0, -1.0) * torch.ones_like(h))
+    report = dl.check_solver(scheme, jump, START[:1])
+    assert (report.verdict, report.rule) == ("cannot tell", "equation_jumps")
+    smooth = dl.ODE(lambda t, h: torch.cos(3 * t) * torch.ones_like(h))
+    assert dl.check_solver("euler", smooth, START[:1], order=2).verdict == "not the documented order"
+
+
+def test_a_second_weak_analysis_decides_where_the_first_cannot(monkeypatch):
+    drifting = GBM.scaled(1.0, 1.0)
+    problem = dataclasses.replace(GBM, equation=drifting)
+    given = {"kind": "weak", "steps": (2, 4, 8, 16, 32), "functions": [linear]}
+    monkeypatch.setattr(runs, "LARGE_BLOCK", 16)
+    monkeypatch.setattr(solver_check, "_paths_for", lambda *given: 16)
+    monkeypatch.setattr(solver_check, "MOST", 16)
+    few = check(problem, dl.EulerMaruyama(), **given)
+    assert (few.verdict, few.paths, few.confidence) == ("cannot tell", 16, 0.95)
+    monkeypatch.setattr(solver_check, "MOST", 2**12)
+    monkeypatch.setattr(solver_check, "MORE", 256)
+    many = check(problem, dl.EulerMaruyama(), **given)
+    assert (many.verdict, many.paths, many.confidence) == ("documented order", 2**12, 0.99)
 
 
 @pytest.mark.parametrize(("factor", "word"), [(1.0, "cannot tell"), (1.2, "not the limit")])

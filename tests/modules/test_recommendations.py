@@ -169,10 +169,66 @@ def test_the_number_of_branches_is_written_in_the_depth(totals, code):
     assert count_in_code((4, 8, 16), totals) == code
 
 
-def test_learning_rates_follow_from_the_exponent():
-    rates = dl.recommend(MLP, 48, batch=X, depths=DEPTHS).learning_rate
-    assert "-0.5" in rates["Adam, other weights of a branch"]
-    assert "-1" in rates["Adam, projection"]
+def changed(factory, report, depth, optimizer, place, power):
+    """Return how far a step of the linear loss moves outputs, by weights of one place alone."""
+    model = factory(depth)
+    exec(report.code, {"model": model, "depth": depth, "batch": X})
+    out = model(X)
+    (out * Y).mean().backward()
+    rate = 0.003 * (depth / DEPTHS[0]) ** power
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.startswith("blocks") and (".2." in name) == (place == "projection"):
+                weight.sub_(rate * (weight.grad if optimizer == "SGD" else weight.grad.sign()))
+        return float((model(X) - out).norm() / out.norm())
+
+
+def power_of(told):
+    return 0.0 if told == "as it is" else float(told.split("** ")[1])
+
+
+@pytest.mark.parametrize("optimizer", ["Adam", "SGD"])
+@pytest.mark.parametrize("place", ["projection", "other weights of a branch"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"exponent": 0.25},
+        {"exponent": 0.5},
+        {"exponent": 1.0},
+        {"tied": True},
+        {"tied": True, "exponent": 0.5},
+    ],
+)
+def test_steps_change_outputs_as_much_at_any_depth(given, optimizer, place):
+    def factory(depth):
+        return seeded(MLP, depth, gain=0.5, **given)
+
+    report = dl.recommend(factory, 64, batch=X, depths=DEPTHS)
+    power = power_of(report.learning_rate[f"{optimizer}, {place}"])
+    few, many = (changed(factory, report, depth, optimizer, place, power) for depth in (4, 64))
+    assert 0.6 < many / few < 1.6
+    many = changed(factory, report, 64, optimizer, place, power + 0.5)  # the twin: half a power off
+    assert many / few > 2
+
+
+def test_kinds_that_need_other_rates_are_told_apart():
+    class Two(nn.Module):
+        def __init__(self, depth):
+            super().__init__()
+            self.first = nn.ModuleList(branch() for _ in range(depth))
+            self.second = nn.ModuleList(branch() for _ in range(depth))
+
+        def forward(self, h):
+            for first, second in zip(self.first, self.second, strict=True):
+                h = h + len(self.first) ** -0.5 * first(h)
+                h = h + second(h)
+            return h
+
+    x = torch.randn(8, WIDTH, generator=torch.Generator().manual_seed(0))
+    rates = dl.recommend(Two, 48, batch=x, depths=DEPTHS).learning_rate
+    assert power_of(rates["SGD, projection of first.*"]) == 0.0
+    assert power_of(rates["SGD, projection of second.*"]) == -1.0
 
 
 def test_bad_arguments_are_refused_by_their_names():

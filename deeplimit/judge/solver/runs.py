@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,9 @@ FINER = 16
 """Fine steps of a reference per step of the finest level: at order 1/2 its squared error is then 1/16."""
 PER_STEP = 2
 """Intervals of the shared grid per step of the finest level, so that a solver may halve its steps."""
-BLOCK = 256
-"""Paths per block, at most. A step costs as much for 16 as for 256, and the seed decides each block alone."""
+BLOCK, LARGE_BLOCK = 256, 4096
+"""Paths per block, at most, where hundreds are run and where thousands are. A step costs as much for 16 paths
+as for 256, and for 4,096 of few numbers four times as much. The seed decides each block alone."""
 NUMBERS = 2**24
 """Numbers of a block's path that are kept at once, 128 MiB of them."""
 MOST_MOTIONS = 8
@@ -171,6 +172,7 @@ class Plan:
         x: initial states (n, d); path i starts at row i mod n.
         reference: "exact", "fine" or "none".
         seed: decides the paths.
+        largest_block: paths per block, at most.
     """
 
     solver: Solver
@@ -179,6 +181,7 @@ class Plan:
     x: Tensor
     reference: str
     seed: int
+    largest_block: int = BLOCK
 
     @property
     def random(self) -> bool:
@@ -211,7 +214,9 @@ class Plan:
         """Number of paths per block."""
         motions = self.motions
         per_path = self.intervals * motions * (2 + (motions if self.areas else 0))
-        return BLOCK if motions == 0 else max(1, min(BLOCK, NUMBERS // per_path))
+        most = self.largest_block
+        fits = most if motions == 0 else max(1, min(most, NUMBERS // per_path))
+        return 1 << (fits.bit_length() - 1)  # so that numbers of paths are whole blocks
 
     @property
     def reference_scheme(self) -> Scheme:
@@ -392,7 +397,7 @@ class Measured:
         distances: largest distance to the reference over common times (P, m); None without one.
         reference_error: root mean square of what separates the reference from itself with half its steps.
         lost: paths with a state that is not finite.
-        scale: largest state.
+        scales: largest finite state of every level (m,).
         epsilon: machine epsilon of the states that the solver returns.
     """
 
@@ -402,8 +407,25 @@ class Measured:
     distances: np.ndarray | None
     reference_error: float
     lost: int
-    scale: float
+    scales: np.ndarray
     epsilon: float
+
+    def unstable(self, largest: float) -> int:
+        """Return how many levels, from the coarsest on, have states that large, and as much larger than the
+        finest level's: the steps are too long for them, not for it."""
+        large = self.scales > largest * max(1.0, float(self.scales[-1]))
+        return int(np.argmin(large))
+
+    def without(self, levels: int) -> Measured:
+        """Return what is left without the coarsest levels."""
+        return replace(
+            self,
+            sizes=self.sizes[:, levels:],
+            squares=self.squares[:, levels:],
+            products=self.products[:, levels:],
+            distances=None if self.distances is None else self.distances[:, levels:],
+            scales=self.scales[levels:],
+        )
 
 
 def measure(plan: Plan, paths: int, kept: list[Any], move: Progress) -> Measured:
@@ -417,14 +439,15 @@ def measure(plan: Plan, paths: int, kept: list[Any], move: Progress) -> Measured
     sizes, squares, products, distances, own, peaks, epsilons = zip(*kept, strict=True)
     far = None if distances[0] is None else np.concatenate(distances)
     largest = np.concatenate(peaks)
+    finite = np.isfinite(largest)
     return Measured(
         np.concatenate(sizes),
         np.concatenate(squares),
         np.concatenate(products),
         far,
         0.0 if own[0] is None else float(np.sqrt(np.mean(np.concatenate(own) ** 2))),
-        int((~np.isfinite(largest)).sum()),
-        float(largest[np.isfinite(largest)].max(initial=0.0)),
+        int((~finite.all(axis=1)).sum()),
+        np.where(finite, largest, 0.0).max(axis=0),
         max(epsilons),
     )
 
@@ -445,7 +468,7 @@ def _of_block(block: Block) -> tuple[Any, ...]:
         (last[1:] * last[:-1]).sum(-1).T.numpy(),
         distances,
         own,
-        states.abs().amax(dim=(0, 1, 3)).numpy(),
+        states.abs().amax(dim=(1, 3)).T.numpy(),
         torch.finfo(block.states.dtype).eps,
     )
 
@@ -455,20 +478,21 @@ def function_values(
     functions: tuple[Callable[[Tensor], Tensor], ...],
     paths: int,
     purpose: Purpose,
+    kept: list[np.ndarray],
     move: Progress,
 ) -> np.ndarray:
     """Return K functions of the last states (P, m + 2, K).
 
-    The last two are those of the reference, or NaN: as it is, and with half as many steps.
+    The last two levels are those of the reference, or NaN: as it is, and with half as many steps. `kept`
+    holds finished blocks, and gets further ones.
     """
-    blocks: list[np.ndarray] = []
-    many = -(-paths // plan.block)
-    for block in range(many):
+    blocks = range(len(kept), -(-paths // plan.block))
+    for number, block in enumerate(blocks):
         first = block * plan.block
-        part = part_of(move, block / many, (block + 1) / many)
+        part = part_of(move, number / len(blocks), (number + 1) / len(blocks))
         found = run_block(plan, block, first, min(plan.block, paths - first), purpose, part)
-        blocks.append(_values(functions, found))
-    return np.concatenate(blocks)
+        kept.append(_values(functions, found))
+    return np.concatenate(kept)
 
 
 def _values(functions: tuple[Callable[[Tensor], Tensor], ...], found: Block) -> np.ndarray:

@@ -57,9 +57,13 @@ FEW_ROUNDINGS = 32 * 2.0**-23
 """Relative error up to which distances may be round-off of float32, which a solver collects step by step."""
 REFERENCES = ("auto", "exact", "fine", "none")
 AUTO = (512, 2048)
-"""Paths of the two analyses of paths="auto": the first decides most calls, each may spend half the level."""
+"""Paths of the two analyses of paths="auto"."""
+SHARES = (0.8, 0.2)
+"""What each may spend of the level: the first decides 99 of 100 calls, so its interval is the shorter one."""
 FEWEST, MOST, PILOT = 4096, 65536, 512
 """Paths of a weak check with paths="auto": at least, at most, and those of the pilot that chooses between."""
+MORE = 4
+"""How many times as many paths its second analysis takes, where the first cannot tell."""
 OF_PILOT = PILOT / (PILOT + FEWEST)
 """Share of a pilot in the time of a weak check with the fewest paths."""
 WANTED = 0.1
@@ -116,8 +120,9 @@ def check_solver(
         equation: an `SDE` or `ODE`, a torchsde object, or a function f(t, h).
         x: initial states (n, d); path i starts at row i mod n. An ODE runs from every row once.
         steps: numbers of equal steps, increasing; they should double.
-        paths: number of paths P, or "auto": 512 and, where that cannot tell, 2048, which share the level; for
-            weak convergence 4096 to 65536, chosen by a pilot.
+        paths: number of paths P, or "auto": 512 and, where that cannot tell, 2048; for weak convergence 4096
+            to 65536, chosen by a pilot, and four times as many where that cannot tell. The first analysis
+            has four fifths of the level, the second the rest.
         kind: "strong", errors path by path; or "weak", errors of the means of test functions.
         order: the documented order; left out, `scheme.strong_order(equation)` or `weak_order`. A function has
             none, and its order is measured.
@@ -175,7 +180,8 @@ def check_solver(
     if order is not None:
         documented = validation.real(order, "order", above=0.0)
     source = _read_reference(reference, equation)
-    plan = Plan(solver, equation, numbers, start, source, validation.seed(seed))
+    block = runs.BLOCK if convergence == STRONG else runs.LARGE_BLOCK
+    plan = Plan(solver, equation, numbers, start, source, validation.seed(seed), block)
     count = (
         None
         if isinstance(paths, str) and paths == "auto"
@@ -247,16 +253,28 @@ def _strong(
     started: float,
     move: Progress,
 ) -> SolverReport:
-    analyses = (count,) if count is not None else AUTO
-    if not plan.random:
-        analyses = (len(plan.x),)
-    level = 1.0 - (1.0 - confidence) / len(analyses)
+    fixed = len(plan.x) if not plan.random else count
     kept: list[Any] = []
-    for number, size in enumerate(analyses):
-        part = part_of(move, number / len(analyses), (number + 1) / len(analyses))
+
+    def analysed(size: int, level: float, part: Progress) -> SolverReport:
         found = runs.measure(plan, size, kept, part)
-        report = _strong_analysis(plan, found, size, documented, level, started)
-        if report.verdict is not SolverVerdict.CANNOT_TELL:
+        return _strong_analysis(plan, found, size, documented, level, started)
+
+    return _first_that_tells(analysed, AUTO if fixed is None else (fixed,), confidence, move)
+
+
+def _first_that_tells(
+    analysed: Callable[[int, float, Progress], SolverReport],
+    sizes: Sequence[int],
+    confidence: float,
+    move: Progress,
+) -> SolverReport:
+    """Return the report of the first size, or of the second where that cannot tell and more paths may."""
+    shares = SHARES if len(sizes) > 1 else (1.0,)
+    for number, (size, share) in enumerate(zip(sizes, shares, strict=True)):
+        part = part_of(move, number / len(sizes), (number + 1) / len(sizes))
+        report = analysed(size, 1.0 - (1.0 - confidence) * share, part)
+        if report.rule not in rules.MORE_PATHS_MAY_DECIDE:
             break
     return report
 
@@ -264,22 +282,26 @@ def _strong(
 def _strong_analysis(
     plan: Plan, found: runs.Measured, paths: int, documented: float | None, confidence: float, started: float
 ) -> SolverReport:
-    steps = np.array(plan.steps)
+    with np.errstate(over="ignore", invalid="ignore"):
+        all_distances = np.full(len(plan.steps), math.nan)
+        if found.distances is not None:
+            all_distances = np.sqrt(np.mean(found.distances**2, axis=0))
+        all_sizes = np.sqrt(np.mean(found.sizes**2, axis=0))
+        spread = (found.sizes**2).std(axis=0) / np.maximum(2 * all_sizes, 1e-300) / math.sqrt(paths)
+    unit = max(1.0, float(plan.x.abs().max()))
+    unstable = found.unstable(BLOWN_UP * unit)
+    found, steps = found.without(unstable), np.array(plan.steps[unstable:])
+    distances, sizes = all_distances[unstable:], all_sizes[unstable:]
     # Round-off of one step, and of as many steps as there are, which add up like a random walk.
-    round_off = found.epsilon * max(found.scale, 1e-300) * math.sqrt(steps[-1])
+    round_off = found.epsilon * max(float(found.scales.max()), 1e-300) * math.sqrt(steps[-1])
     order = fit_order(
         Differences(steps, found.sizes, found.squares, found.products, round_off, exact=not plan.random),
         OF_SOLVERS,
     )
-    distance, floor, falls = math.nan, None, (math.inf, math.inf)
+    if unstable and order is not None and order.levels < rules.LEAST_LEVELS:
+        order = None  # two differences have one slope, of steps that are hardly stable
+    distance, floor, falls = float(distances[-1]), None, (math.inf, math.inf)
     reference_error = round_off + found.reference_error / _shrinks(plan)
-    with np.errstate(over="ignore", invalid="ignore"):
-        distances = np.full(len(steps), math.nan)
-        if found.distances is not None:
-            distances = np.sqrt(np.mean(found.distances**2, axis=0))
-            distance = float(distances[-1])
-        sizes = np.sqrt(np.mean(found.sizes**2, axis=0))
-        spread = (found.sizes**2).std(axis=0) / np.maximum(2 * sizes, 1e-300) / math.sqrt(paths)
     if found.distances is not None and found.lost == 0 and np.isfinite(distances).all():
         falls = steepest_falls(steps, found.distances)
     if order is not None and found.distances is not None:
@@ -294,7 +316,6 @@ def _strong_analysis(
         for tail in ((1.0 - confidence) / 2, (1.0 - rules.SURE) / 2)
     )
     moves = bool((sizes > ROUNDED * round_off).any())
-    unit = max(1.0, float(plan.x.abs().max()))
     evidence = StrongEvidence(
         found.lost,
         order,
@@ -307,26 +328,29 @@ def _strong_analysis(
         floor,
         falls,
         too_long=not distance < BLOWN_UP * unit and runs.stiffness(plan) > STABLE * steps[-1],
-        in_float32=distance < FEW_ROUNDINGS * found.scale and _no_longer_falls(steps, distances),
+        in_float32=distance < FEW_ROUNDINGS * float(found.scales.max())
+        and _no_longer_falls(steps, distances),
         typical=_typical(found, order, distance),
         rises=fitted is not None
         and bool(fitted.slopes[-1] > fitted.slopes[0])
         and rules.keeps_drifting(np.asarray(fitted.slopes), np.asarray(fitted.slope_errors)),
+        unstable=unstable,
     )
     judgement = judge(rules.strong, evidence)
-    if judgement.code == SolverVerdict.NOT_THE_LIMIT:
+    if judgement.code == SolverVerdict.NOT_THE_LIMIT or judgement.rule in rules.JUMPS_MAY_EXPLAIN:
         evidence = dataclasses.replace(evidence, jump=_jump(plan, distance))
         judgement = judge(rules.strong, evidence)
-    slopes, slope_errors = np.full((2, len(steps) - (2 if fitted is order else 1)), math.nan)
+    slopes, slope_errors = np.full((2, len(plan.steps) - (2 if fitted is order else 1)), math.nan)
     if fitted is not None:
-        slopes[: len(fitted.slopes)], slope_errors[: len(fitted.slopes)] = fitted.slopes, fitted.slope_errors
+        shown = slice(unstable, unstable + len(fitted.slopes))
+        slopes[shown], slope_errors[shown] = fitted.slopes, fitted.slope_errors
     return _reported(
         plan,
         judgement,
         started,
         convergence=STRONG,
         documented=documented,
-        differences=sizes,
+        differences=all_sizes,
         standard_errors=spread,
         rate=math.nan if fitted is None else fitted.orders.quantile(0.5),
         rate_interval=interval,
@@ -334,7 +358,7 @@ def _strong_analysis(
         source="differences" if fitted is order else "distances",
         local_slopes=tuple(map(float, slopes)),
         local_slope_errors=tuple(map(float, slope_errors)),
-        distances=distances,
+        distances=all_distances,
         reference_error=reference_error,
         floor=math.nan if floor is None else floor.share,
         floor_lower=math.nan if floor is None else floor.lower,
@@ -406,20 +430,39 @@ def _weak(
     move: Progress,
 ) -> SolverReport:
     tests = tuple(functions.values())
-    pilot = runs.function_values(plan, tests, PILOT, Purpose.SOLVER_PILOT, part_of(move, 0.0, OF_PILOT))
+    pilot = runs.function_values(plan, tests, PILOT, Purpose.SOLVER_PILOT, [], part_of(move, 0.0, OF_PILOT))
     changes = np.diff(pilot[:, :-2], axis=1)  # (P, m - 1, K)
-    size = count if count is not None else _paths_for(plan, changes, documented)
-    resolvable = 2 * changes.std(axis=0, ddof=1).max(axis=-1) / math.sqrt(size)
+    planned = _paths_for(plan, changes, documented) if count is None else count
+    sizes = {planned, min(MORE * planned, MOST)} if count is None else {planned}
+    kept: list[np.ndarray] = []
+
+    def analysed(size: int, level: float, part: Progress) -> SolverReport:
+        values = runs.function_values(plan, tests, size, Purpose.SOLVER_PATHS, kept, part)
+        return _weak_analysis(plan, functions, values, changes, documented, level, started)
+
+    return _first_that_tells(analysed, sorted(sizes), confidence, part_of(move, OF_PILOT, 1.0))
+
+
+def _weak_analysis(
+    plan: Plan,
+    functions: dict[str, Function],
+    values: np.ndarray,
+    piloted: np.ndarray,
+    documented: float | None,
+    confidence: float,
+    started: float,
+) -> SolverReport:
+    """Return the report on values (P, m + 2, K), and what the changes of a pilot said that it can resolve."""
+    size = len(values)
+    resolvable = 2 * piloted.std(axis=0, ddof=1).max(axis=-1) / math.sqrt(size)
     log.info(
         "%d paths resolve changes of means above %s at %s steps",
         size,
         resolvable.tolist(),
         list(plan.steps[:-1]),
     )
-    rest = part_of(move, OF_PILOT, 1.0)
-    values = runs.function_values(plan, tests, size, Purpose.SOLVER_PATHS, rest)  # (P, m + 2, K)
     lost = int((~np.isfinite(values[:, :-2])).any(axis=(1, 2)).sum())
-    each = 1.0 - (1.0 - confidence) / len(tests)
+    each = 1.0 - (1.0 - confidence) / len(functions)
     steps = np.array(plan.steps)
     orders, described = [], []
     for name, column in zip(functions, np.moveaxis(values, 2, 0), strict=True):

@@ -191,6 +191,8 @@ class StrongEvidence:
             squares, in one in which they do not. NaN where that is the mean square.
         rises: whether local slopes keep rising, as before the steps resolve a singularity that is near.
         jump: time of a jump of the equation, which steps see late, if that alone explains the distance.
+        unstable: how many of the coarsest numbers of steps are too few for the solver to be stable; nothing
+            else is read of them.
     """
 
     lost: int
@@ -208,6 +210,7 @@ class StrongEvidence:
     typical: float = math.nan
     rises: bool = False
     jump: float | None = None
+    unstable: int = 0
 
     @property
     def remaining(self) -> float:
@@ -237,6 +240,31 @@ def limit_is_open(e: StrongEvidence) -> bool:
 
 
 _V = SolverVerdict
+MORE_PATHS_MAY_DECIDE = frozenset(
+    (
+        "order_is_not_fitted",
+        "has_no_power_law",
+        "slopes_keep_rising",
+        "may_fall_more_slowly",
+        "interval_is_wide",
+        "limit_is_open",
+        "may_fall_faster",
+        "weak_error_is_noise",
+        "means_may_fall_more_slowly",
+        "weak_intervals_are_wide",
+    )
+)
+"""Rules that say "cannot tell", and may not with more paths."""
+JUMPS_MAY_EXPLAIN = frozenset(
+    (
+        "order_is_not_fitted",
+        "has_no_power_law",
+        "falls_more_slowly",
+        "may_fall_more_slowly",
+        "interval_is_wide",
+    )
+)
+"""Rules, beside those that name another limit, whose reason may be that the equation jumps in time."""
 
 
 def strong(e: StrongEvidence) -> verdict.RuleByRule[SolverVerdict]:
@@ -245,6 +273,8 @@ def strong(e: StrongEvidence) -> verdict.RuleByRule[SolverVerdict]:
     yield _V.CANNOT_TELL, "steps_are_too_long", e.too_long
     # Averages over the other paths would mislead.
     yield _V.CANNOT_TELL, "paths_are_lost", e.lost > 0
+    # The solver is stable at too few numbers of steps for an order.
+    yield _V.CANNOT_TELL, "few_steps_are_stable", e.unstable > 0 and e.order is None
     # There is no error at any number of steps.
     yield _V.DOCUMENTED_ORDER, "equals_the_solution", not e.moves and e.distance <= APART * e.reference_error
     # A solver in float32 is as near to the solution as it can be.

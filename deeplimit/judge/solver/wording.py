@@ -187,6 +187,10 @@ SOLVER: Sentences = {
     "paths_are_lost": lambda r: (
         f"{r.lost} of {r.paths} paths are not finite; take more steps at the coarse end, or smaller states"
     ),
+    "few_steps_are_stable": lambda r: (
+        f"the solver is unstable at {r.steps[0]} steps, and too few larger numbers of steps are left for an"
+        " order; take more steps"
+    ),
     "equals_the_solution": lambda r: (
         "the solver equals the solution at every number of steps, up to round-off"
     ),
@@ -207,6 +211,8 @@ SOLVER: Sentences = {
     "order_is_not_fitted": lambda r: (
         "fewer than two changes are above round-off, or there are too few paths; take fewer steps or more"
         " paths"
+        if r.random
+        else "fewer than two changes are above round-off; take fewer steps"
     ),
     "has_no_power_law": lambda r: (
         "no power law is in sight: local slopes change too much; take more steps at the fine end"
@@ -216,7 +222,7 @@ SOLVER: Sentences = {
     ),
     "may_fall_more_slowly": lambda r: (
         f"the interval {_interval(r)} lies below the documented order {r.documented:g}, but not surely; take"
-        " more paths"
+        f" {'more paths' if r.random else 'more steps'}"
     ),
     "equation_jumps": lambda r: (
         "the equation jumps in time, which steps see up to one step late: that alone explains the distance to"
@@ -234,10 +240,12 @@ SOLVER: Sentences = {
         f"doubling the steps changes as much as before: the order is at most {r.rate_interval[1]:.3f}"
     ),
     "interval_is_wide": lambda r: (
-        f"the interval {_interval(r)} does not exclude the next lower order; take more paths or steps"
+        f"the interval {_interval(r)} does not exclude the next lower order; take more"
+        f" {'paths or ' if r.random else ''}steps"
     ),
     "limit_is_open": lambda r: (
-        f"the order is {r.rate:.3f}, but a distance to the solution may remain; take more paths or steps"
+        f"the order is {r.rate:.3f}, but a distance to the solution may remain; take more"
+        f" {'paths or ' if r.random else ''}steps"
     ),
     "falls_faster": lambda r: f"the interval {_interval(r)} lies above the documented order {r.documented:g}",
     "has_no_documented_order": lambda r: f"the order is {r.rate:.3f} {_interval(r)}; give order= to judge it",
@@ -261,8 +269,8 @@ SOLVER: Sentences = {
     ),
     "equals_the_means": lambda r: "the solver gives the same states at every number of steps",
     "weak_error_is_noise": lambda r: (
-        f"with {r.paths} paths every test function's weak error is noise, or grows with the steps; take more"
-        " paths, or finer steps"
+        f"with {r.paths} paths every test function's weak error is noise, or grows with the steps. Errors"
+        " of coarse steps stand out of the noise first: take steps=(2, 4, 8, 16, 32), say, or more paths"
     ),
     "means_fall_more_slowly": lambda r: (
         f"the interval {_interval(r)} lies below the documented weak order {r.documented:g}"
@@ -272,7 +280,8 @@ SOLVER: Sentences = {
         " take more paths"
     ),
     "weak_intervals_are_wide": lambda r: (
-        "no interval excludes the next lower weak order; take more paths, or a wider range of steps"
+        "no interval excludes the next lower weak order. Errors of coarse steps stand out of the noise first:"
+        " take steps=(2, 4, 8, 16, 32), say, or more paths"
     ),
     "means_fall_faster": lambda r: f"all intervals lie above the documented weak order {r.documented:g}",
     "has_no_documented_weak_order": lambda r: (

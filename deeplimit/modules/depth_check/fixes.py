@@ -246,6 +246,11 @@ def in_forward(line: str) -> str:
     return f"{IN_FORWARD}{counted}{COUNTED if counted != line or f' {DEPTH} **' in line else ''}"
 
 
+def expression(*names: str) -> str:
+    """Return the regular expression that names match, with any number for *."""
+    return "|".join(re.escape(name).replace(r"\*", r"\d+") for name in names)
+
+
 def pattern(*names: str) -> str:
     """Return the code of a pattern that names match, with any number for *, whatever else is in them.
 
@@ -253,7 +258,7 @@ def pattern(*names: str) -> str:
         >>> print(pattern("h.*.up", "h.*.down"))
         r"h\\.\\d+\\.up|h\\.\\d+\\.down"
     """
-    text = "|".join(re.escape(name).replace(r"\*", r"\d+") for name in names)
+    text = expression(*names)
     return f'r"{text}"' if text.isprintable() and '"' not in text else ascii(text)
 
 

@@ -13,7 +13,7 @@ from torch import nn
 from deeplimit.common import validation
 from deeplimit.common.global_state import by_default, seeded
 from deeplimit.common.measurement import Progress, in_one_pass, part_of
-from deeplimit.common.verdict import DepthVerdict, judge, said
+from deeplimit.common.verdict import DepthVerdict, RecommendationVerdict, judge, said
 from deeplimit.modules.depth_check.check import check_depth
 from deeplimit.modules.depth_check.report import DepthReport
 from deeplimit.modules.depth_check.stream_meaning import DAMPED, MULTIPLIED
@@ -137,13 +137,16 @@ def _recommended(
     unsound = tuple(each.follows for each in measured.streams if each.meaning in UNSOUND)
     evidence = Evidence(aim, wanted, known, unsound, lacking, code, before[-1], after[-1])
     judged = judge(rules, evidence)
+    follows = judged.code is not RecommendationVerdict.CANNOT_TELL
+    ends = [_built(factory, depth, first) for depth in (checked[0], checked[-1])]
+    rates = learning_rates(measured.branches if follows else (), wanted if code else None, *ends)
     return Recommendation(
         verdict=judged.code,
         rule=judged.rule,
         reason=said(judged, wording.REASONS),
         exponent=wanted,
         code=code,
-        learning_rate=learning_rates(wanted, bool(code)),
+        learning_rate=rates,
         depth=aim,
         model=measured.model,
         kinds=tuple(kind.kind for kind in measured.branches),

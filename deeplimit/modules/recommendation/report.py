@@ -27,8 +27,9 @@ class Recommendation(Report):
         exponent: residual exponent that the layers ask for: 0.5 if they are independent, 1 if aligned.
         code: lines that set it right, with their imports; they read `model`, `depth` and, where weights are
             drawn again, `batch`. "" where nothing is to be done, or no line passed.
-        learning_rate: by optimizer and place, what to do with learning rates then; "tuned depth" is the depth
-            at which they were tuned.
+        learning_rate: by optimizer and place (of each kind of branch, where kinds differ), what to do with
+            learning rates then, such that a step changes the output as much at any depth; "tuned depth" is
+            the depth at which they were tuned.
         depth: the depth that was asked for, the last of `depths`.
         model, kinds: class of the module, and its kinds of branches.
         exponents: measured exponent of each kind before the code; NaN for none.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from torch import nn
 
-from deeplimit.modules.depth_check.fixes import pattern
+from deeplimit.modules.depth_check.fixes import expression, pattern
 from deeplimit.modules.depth_check.meaning import critical_exponent
 from deeplimit.modules.depth_check.part_rules import power_in_code
 from deeplimit.modules.depth_check.scaling import BranchScaling
@@ -90,25 +91,73 @@ def executed(code: str, model: nn.Module, depth: int, batch: object) -> nn.Modul
     return model
 
 
-def learning_rates(wanted: float, lacking: bool) -> dict[str, str]:
+def learning_rates(
+    branches: Sequence[BranchScaling], wanted: float | None, shallow: nn.Module, deep: nn.Module
+) -> dict[str, str]:
     """Return, by optimizer, the powers of the depth by which learning rates inside branches are multiplied.
 
-    A step must change what each of N branches adds by 1/N of the stream. Weights that start N^-β smaller have
-    gradients and steps of an ordinary size: Adam moves a projection by its rate, N^-1 is wanted. What is
-    before the projection acts through it, N^-β smaller, so that N^(β - 1) is left. SGD's steps are the
-    gradients, which are N^-β smaller there, too.
+    A step must change what each of N branches adds by 1/N of the stream. Branches have the exponent b, and
+    multipliers and gains a part a of it. A projection acts through these, N^-a, and what is before it through
+    the whole, N^-b. Adam's steps are its rates: N^(a - 1) is wanted, and N^(b - 1). SGD's are the gradients,
+    which are N^-a and N^-b as well: N^(2a - 1) and N^(2b - 1). A weight that all layers share gets the sum of
+    N gradients, and wants N^-1 of that.
+
+    `wanted` is the exponent that code gave all branches, None where they keep their own. The modules, at the
+    least and at the largest depth, tell which weights are shared.
     """
-    inner = wanted - 1
-
-    def power(value: float) -> str:
-        return "as it is" if math.isclose(value, 0.0) else f"× (depth / tuned depth) ** {value:g}"
-
-    if not lacking:
+    found: dict[str, dict[str, str]] = {}
+    for kind in branches:
+        if kind.exponent is None or not 0 < kind.counts[0] < kind.counts[-1]:
+            continue
+        through = sum(_exponent(kind, role) for role in ("multiplier", *([] if kind.normed else ["gain"])))
+        before = [part.name for part in kind.parts if part.role == "inner"]
+        places = (
+            ("projection", scaled_names(kind), through),
+            ("other weights of a branch", before, kind.exponent if wanted is None else wanted),
+        )
+        deeper = math.log(kind.counts[-1] / kind.counts[0])
+        powers = {
+            place: (_in_quarters(exponent), 1 - round(_growth(names, shallow, deep) / deeper))
+            for place, names, exponent in places
+            if names
+        }
+        rates = {f"Adam, {place}": _power(power - 1) for place, (power, _) in powers.items()}
+        rates |= {
+            f"SGD, {place}": _power(2 * power - 1 - shared) for place, (power, shared) in powers.items()
+        }
+        found[kind.kind] = rates
+    if not found:
         return {"any": "as the rule that the module follows states"}
-    return {
-        "Adam, projection": power(-1.0),
-        "Adam, other weights of a branch": power(inner),
-        "SGD, projection": power(-1.0),
-        "SGD, other weights of a branch": power(2 * wanted - 1),
-        "outside of branches": power(0.0),
+    first, *others = found.values()
+    if all(rates == first for rates in others):
+        found = {"": first}
+    told = {
+        f"{place} of {kind}" if kind else place: rate
+        for kind, rates in found.items()
+        for place, rate in rates.items()
     }
+    return {**told, "outside of branches": _power(0.0)}
+
+
+def _exponent(kind: BranchScaling, role: str) -> float:
+    return sum(part.exponent or 0.0 for part in kind.parts if part.role == role)
+
+
+def _in_quarters(exponent: float) -> float:
+    """Return the quarter that an exponent is near, as rules have them, or itself with two digits."""
+    near = round(4 * exponent) / 4
+    return near if abs(near - exponent) < SMALL / 2 else round(exponent, 2)
+
+
+def _growth(names: Sequence[str], shallow: nn.Module, deep: nn.Module) -> float:
+    """Return log of how many times as many parameters match the names in the deeper module."""
+    matched = re.compile(expression(*names))
+    few, many = (
+        sum(matched.fullmatch(name) is not None for name, _ in model.named_parameters())
+        for model in (shallow, deep)
+    )
+    return math.log(max(many, 1) / max(few, 1))
+
+
+def _power(value: float) -> str:
+    return "as it is" if math.isclose(value, 0.0) else f"× (depth / tuned depth) ** {value:g}"
