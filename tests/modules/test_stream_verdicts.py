@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import deeplimit as dl
-from deeplimit.modules.depth_check.stream_meaning import runs_away
+from deeplimit.modules.depth_check.stream_meaning import Evidence, runs_away
 
 DEPTHS, WIDTH, ROWS = [4, 8, 16, 32], 64, 64
 RULES = ["gpt-2", "depth-mup", "completep", "rezero", "fixup", "deepnorm"]
@@ -143,6 +143,18 @@ def test_skips_that_multiply_to_a_power_of_depth_do_not_forget_exponentially():
     assert stream.skip_over_depth == pytest.approx([1 / math.sqrt(depth + 1) for depth in DEPTHS], rel=1e-5)
     assert stream.meaning != "forgets its input (skip below one)"
     assert not [finding for finding in report.findings if finding.parameter.startswith("skip")]
+
+
+@pytest.mark.parametrize("size", [0.1, 0.3, 3.0])
+@pytest.mark.parametrize("power", [0.5, 1.0])
+def test_updates_have_their_power_before_the_state_has_outgrown_its_input(size, power):
+    """Orthogonal to the input, updates of N^p in all make a state of 1 one of (1 + c² N^2p)^½."""
+    growth = tuple(math.sqrt(1 + (size * depth**power) ** 2) for depth in DEPTHS)
+    usual = {"kept": (1.0,) * 4, "normalised": True, "renormed": False}
+    evidence = Evidence(DEPTHS, (1.0,) * 4, growth, (1.0,) * 4, growth_exponent=None, **usual)
+    assert evidence.added_exponent == pytest.approx(power)
+    flat = Evidence(DEPTHS, (1.0,) * 4, (1.0,) * 4, (1.0,) * 4, growth_exponent=None, **usual)
+    assert flat.added_exponent is None
 
 
 def test_a_sum_that_is_divided_and_multiplied_again_has_a_skip_of_one():

@@ -46,6 +46,16 @@ class Evidence:
         return rises and self.growth[-1] > LARGE
 
     @property
+    def added_exponent(self) -> float | None:
+        """The power with which what updates add to the stream grows: half of that of growth² - 1, at depth.
+
+        The state itself has it only where it has outgrown its input. None if it does not grow.
+        """
+        added = [value**2 - 1 for value in self.growth]
+        slopes = slopes_of(self.sums, added) if min(added) > ADDED else []
+        return slopes[-1][1] / 2 if slopes else None
+
+    @property
     def outruns_powers(self) -> bool:
         """Whether branches that read the state as it is make it grow faster than aligned updates could.
 
@@ -85,6 +95,8 @@ designs mix in 5 to 50 %."""
 OUTGROWN, LARGE = 0.35, 2.5
 """Power of the depth and factor that a state does not reach whose updates all together have one size: e^½ to
 e in the mean."""
+ADDED = 0.02
+"""Growth of a squared size that is no sampling error of its depths: half precision leaves 1e-3."""
 KEPT = 0.5
 """Cosine with the first state above which nobody may call it forgotten."""
 TINY = 1e-30

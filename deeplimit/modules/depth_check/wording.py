@@ -7,6 +7,9 @@ from typing import Any
 from deeplimit.common.verdict import Judgement, Sentences, said
 from deeplimit.modules.depth_check.stream_meaning import Evidence, power
 
+OUTGROWING = 0.1
+"""How much faster what updates add must grow than the state to be told: intervals are half of it."""
+
 
 def reason(judgement: Judgement[Any]) -> str:
     """Return why the meaning is what it is."""
@@ -19,8 +22,13 @@ def _per_sum(e: Evidence) -> str:
 
 
 def _power_of_depth(e: Evidence) -> str:
-    exponent = e.growth_exponent or 0.0
-    return f"the state grows like depth^{exponent:.2f}" if exponent > 0.05 else "the state hardly grows yet"
+    exponent, added = e.growth_exponent or 0.0, e.added_exponent
+    if not exponent > 0.05:
+        return "the state hardly grows yet"
+    told = f"the state grows like depth^{exponent:.2f}"
+    if added is None or not added > exponent + OUTGROWING:
+        return told
+    return f"{told} so far (what updates add to it, like depth^{added:.2f})"
 
 
 def _share(value: float) -> str:
