@@ -137,7 +137,7 @@ GROUPS = {
         " the order is higher."
     ),
     "Solvers, weak order": (
-        '`check_solver(kind="weak")` with 8 to 128 steps, 4,096 paths and three test functions, which share'
+        '`check_solver(kind="weak")` with 8 to 128 steps and three test functions, which share'
         " the level. The interval is that of the function that decides."
     ),
     "Solvers with a fault": (

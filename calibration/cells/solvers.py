@@ -95,7 +95,7 @@ def cells() -> Iterator[Cell]:
             yield _cell(GROUP, f"{name}, {whose}{scheme}", trial, quick=name == "circle")
     for name, problem in PROBLEMS.items():
         for scheme, order in problem.weak.items():
-            settings = {"kind": "weak", "steps": (8, 16, 32, 64, 128), "paths": 4096}
+            settings = {"kind": "weak", "steps": (8, 16, 32, 64, 128)}
             trial = Solving(problem, scheme, order, order, (DOCUMENTED,), settings)
             yield _cell(WEAK, f"{name}, {scheme}", trial, quick=scheme == "heun")
     for name, problem in PROBLEMS.items():

@@ -160,6 +160,7 @@ def test_errors_within_rounding_of_the_limit_are_none():
     zero = dl.res1(2, "tanh", weights=dl.Trend(lambda t: torch.zeros(2, 2)))
     report = dl.compare(zero, depths=[4, 8], paths=16)
     assert (report.verdict, report.rule) == ("converges", "equals_the_limit_up_to_rounding")
+    assert np.isnan(report.local_slopes).all()
 
 
 def test_a_wrong_limit_is_not_excused_by_large_inputs():

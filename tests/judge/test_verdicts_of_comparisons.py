@@ -255,6 +255,12 @@ def reserved(**altered):
     return all_said(caveats(numbers), numbers, OF_THE_NUMBERS)
 
 
+def test_where_nothing_differs_no_reference_has_to_be_better():
+    coarse = {"reference_error": 1.0, "rounding": 1.0}
+    assert len(reserved(**coarse)) == 2
+    assert not reserved(**coarse, equal=True)
+
+
 @pytest.mark.parametrize(
     ("altered", "words"),
     [

@@ -679,7 +679,8 @@ def _report(
     order = pairing.order if pairing.measured else None
     if order is not None and outcome.judgement.code != verdict.DOES_NOT:
         slopes, slope_errors = (_in_place(each, m - 1) for each in (order.slopes, order.slope_errors))
-    lost = (lost_ones[1:] > 0) | (lost_ones[:-1] > 0)
+    equal = outcome.judgement.rule in verdict.EQUAL
+    lost = (lost_ones[1:] > 0) | (lost_ones[:-1] > 0) | equal
     slopes, slope_errors = np.where(lost, np.nan, slopes), np.where(lost, np.nan, slope_errors)
     seen = np.isfinite(slopes)
     # On a fractional path the order is that of the part that falls more slowly, however the sum bends.
@@ -696,6 +697,7 @@ def _report(
         medians=pairing.distances is not None,
         paths=moments.count,
         exact=pairing.exact,
+        equal=equal,
         rate=outcome.rate,
         interval=outcome.interval,
         predicted=pairing.predicted,

@@ -393,6 +393,7 @@ class Numbers:
         diverged, limit_lost: paths lost by depth, and by the limit.
         paths: number of paths.
         exact: whether nothing is random, given them.
+        equal: whether the verdict is that there is no error but round-off and the reference's.
         rate, interval, predicted: order, its interval, and the predicted one (None where there is none).
         is_bound: whether that is a lower bound.
         contradicts: whether the verdict is "does not converge", against a theorem.
@@ -424,6 +425,7 @@ class Numbers:
     narrow: bool
     unknown: tuple[str, ...] = ()
     medians: bool = False
+    equal: bool = False
 
     @property
     def steepness(self) -> float:
@@ -439,6 +441,10 @@ class Numbers:
         return float(self.errors[np.isfinite(self.errors) & (self.errors > 0)].min(initial=np.inf))
 
 
+EQUAL = {"equals_the_limit", "equals_the_limit_up_to_rounding"}
+"""Rules that find no error: then there is no slope, and no reference that would have to be better."""
+
+
 def caveats(n: Numbers) -> Iterator[tuple[str, bool]]:
     """Yield what may have to be known before the numbers are trusted, and whether it does."""
     # The limit overflowed.
@@ -452,11 +458,11 @@ def caveats(n: Numbers) -> Iterator[tuple[str, bool]]:
     # Few paths make up the average.
     yield "tails_are_heavy", n.kurtosis.max(initial=0.0) > HEAVY
     # The solver's tolerance shows.
-    yield "reference_is_coarse", n.reference_error > CLOSE * n.smallest
+    yield "reference_is_coarse", n.reference_error > CLOSE * n.smallest and not n.equal
     # The correction is large.
     yield "reference_changes_errors", n.swollen
     # Errors are near round-off.
-    yield "rounding_shows", n.rounding > CLOSE * n.smallest
+    yield "rounding_shows", n.rounding > CLOSE * n.smallest and not n.equal
     # The interval excludes theory, and is not above a lower bound.
     (low, high), order = n.interval, n.predicted if np.isfinite(n.rate) else None
     outside = order is not None and not low <= order <= high and not (n.is_bound and low > order)

@@ -148,7 +148,7 @@ def rules(e: Evidence) -> verdict.RuleByRule[LawVerdict]:
     """Yield the rules on differences of means at several depths."""
     # Means over the others would mislead.
     yield CANNOT_TELL, "draws_were_lost", e.lost > 0
-    # Inputs are so large that layers change them by little more than round-off, or by nothing.
+    # Layers change the inputs by nothing, or by little more than round-off.
     yield CANNOT_TELL, "is_swallowed_by_rounding", e.rounding > e.tolerance
     # A difference surely remains.
     yield ANOTHER, "differs_at_infinite_depth", bool(e.remains.any())

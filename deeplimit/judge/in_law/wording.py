@@ -39,9 +39,12 @@ SENTENCES: Sentences[Evidence] = {
         f"{e.lost} draws were not finite; dtype='float64' or shallower networks would help"
     ),
     "is_swallowed_by_rounding": lambda e: (
-        "the inputs are so large that round-off is"
-        f" {'all' if np.isinf(e.rounding) else f'about {e.rounding:.2g} times'} of what the layers change"
-        f" (tolerance {e.tolerance:g}); use smaller inputs, or dtype='float64'"
+        "the layers change these inputs by nothing, or by less than round-off, so that laws have nothing to"
+        " differ in: use other inputs, smaller ones, or dtype='float64'"
+        if np.isinf(e.rounding)
+        else "the inputs are so large that round-off is about"
+        f" {e.rounding:.2g} times of what the layers change (tolerance {e.tolerance:g}); use smaller inputs,"
+        " or dtype='float64'"
     ),
     "differs_at_infinite_depth": lambda e: (
         f"at infinite depth the {e.names[e.most_significant(e.remains)]} would still be off the limit's by"
