@@ -73,7 +73,8 @@ def _tested(same: _Same, width: int) -> Tested:
             layers_depend |= between
     spread = draws - draws.mean()
     fourth, second = float(spread.pow(4).mean()), float(spread.square().mean())
-    return Tested(tuple(found), layers_depend, fourth / second**2, draws.numel(), d)
+    kurtosis = fourth / second**2 if second > 0 else math.inf  # weights so rare that none was drawn
+    return Tested(tuple(found), layers_depend, kurtosis, draws.numel(), d)
 
 
 def _threshold(freedom: int) -> float:

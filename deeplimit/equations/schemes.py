@@ -112,7 +112,7 @@ def derivative_along(function: Callable[[Tensor], Tensor], h: Tensor, direction:
         if not value.requires_grad:
             return torch.zeros_like(value)
         (pulled,) = torch.autograd.grad(value, at, weight, create_graph=True, allow_unused=True)
-        if pulled is None:
+        if pulled is None or not pulled.requires_grad:  # as of a sign, whose derivative is 0 everywhere
             return torch.zeros_like(value)
         (slope,) = torch.autograd.grad(pulled, weight, direction, create_graph=graph)
     return slope

@@ -187,8 +187,9 @@ class ExponentFromBelow:
 
     def interval(self, confidence: float) -> tuple[float, float]:
         low, high = self.of_two.interval(confidence)
-        low = max(low, self.of_one.interval(confidence)[0])
-        return low, max(low, high)
+        below = self.of_one.interval(confidence)[0]
+        # A change that falls faster at first has local slopes below γ, and is no sum of such parts.
+        return (low, high) if below > self.exponent else (max(low, below), high)
 
 
 def _as_order(averages: Averages, known: Growth, faster: float | None) -> FittedExponent:

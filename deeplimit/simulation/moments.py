@@ -230,6 +230,7 @@ class ErrorAccumulator:
         self.twice, self.splits = task.measures_reference, task.splits
         self.rows: list[Tensor] | None = [] if task.keeps_products else None
         self.products = zero.new_zeros(len(h0), depths, depths)
+        self.end_alone = task.statistic.reads_the_end_alone
         # Of the networks; where the error is split, of the schemes, and of what lies between the two.
         kinds = (1 + 2 * task.splits) if task.keeps_differences else 0
         self.consecutive = [Consecutive(task.statistic, depths, zero) for _ in range(kinds)]
@@ -274,8 +275,9 @@ class ErrorAccumulator:
         differences.insert(0, (state - self.limit).flatten(1).double())
         if len(differences) == self.products.shape[1]:
             rows = torch.stack(differences, dim=1)
-            self.products += torch.bmm(rows, rows.mT)
-            self.times += 1
+            products = torch.bmm(rows, rows.mT)
+            self.products = products if self.end_alone else self.products + products
+            self.times = 1 if self.end_alone else self.times + 1
             differences.clear()
 
     def errors(self) -> Tensor:

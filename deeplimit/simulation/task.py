@@ -71,6 +71,12 @@ class Statistic(FinalWhereMarked, ABC):
         Before the first layer 0 is kept.
         """
 
+    @property
+    def reads_the_end_alone(self) -> bool:
+        """Whether a distance makes all before it forgotten, so that the last one is the whole."""
+        before = torch.ones(1, dtype=torch.float64)
+        return bool(self.fold(before, torch.zeros_like(before), 2) == 0)
+
     def distance(self, limit: Tensor, state: Tensor) -> Tensor:
         """Return the distance (P,) of network and limit states (P, *state_shape), in float64."""
         return euclidean(limit, state)
@@ -263,13 +269,15 @@ class Task:
         """Whether products of two depths' differences are kept: those to an ODE keep their direction.
 
         Not so where independent layers enter otherwise than linearly: what σ makes of the sum of two draws is
-        another thing than the sum of what it makes of each.
+        another thing than the sum of what it makes of each. Nor for a statistic with a distance of its own,
+        of which they say nothing.
         """
         bends = not self.network.recursion.is_euler and any(
             law.facts.at(self.network.width).dependence is Dependence.INDEPENDENT
             for law in self.network.weights
         )
-        return self.is_ode and self.coupling == "pathwise" and not bends
+        euclidean = type(self.statistic).distance is Statistic.distance
+        return self.is_ode and self.coupling == "pathwise" and not bends and euclidean
 
     def held(self, block: int) -> int:
         """Return the number of paths in a block; the last one may hold fewer than the others."""

@@ -37,6 +37,9 @@ ANCHOR = 16.0
 """The depth at which corrections have their size: the coarsest one of usual sweeps."""
 MODEL_ERROR = 1e-3
 """Relative error that the model itself is allowed."""
+SCATTERS = tuple(MODEL_ERROR * 10**k for k in (0.0, 0.5, 1.0, 1.5, 2.0, 2.5))
+"""Relative errors that single levels may have where nobody knows that errors are smooth in the step, a
+logarithmic scale: a kink of a right side falls elsewhere within a step at every level."""
 HALF = 0.5
 """The power of |d_j| that is averaged: E |d|^½ has less than half of E |d|²'s sampling error for ReLU layers,
 and exists where second moments do not."""
@@ -123,13 +126,15 @@ class Corrections:
     Where differences say how they lie to each other, that prior is the one of `PRIOR_POWERS`, if smaller.
     `moments` is the mean of the share whose standard deviation is `MOMENTS_APART`. Corrections have their
     size at depth `ANCHOR`, or at the coarsest level if that is deeper and `at_coarsest` says so: equations
-    have time scales of their own, and of one of 1/100 a level of 64 is a coarse one.
+    have time scales of their own, and of one of 1/100 a level of 64 is a coarse one. `scatters` are what
+    single levels may be off by where another run would give the same numbers.
     """
 
     powers: tuple[float, ...]
     prior: float
     moments: float = 0.0
     at_coarsest: bool = False
+    scatters: tuple[float, ...] = (MODEL_ERROR,)
 
     def anchor(self, depths: np.ndarray) -> float:
         """Return the depth at which corrections of these levels have their size."""
@@ -174,6 +179,7 @@ class Order:
         levels: number of differences that were used.
         deepest: root mean square of the deepest of them, or their median.
         ratio: of its depths, the coarser over the finer.
+        scatter: what single levels are off by from all power laws with corrections.
     """
 
     orders: StudentMixture
@@ -186,6 +192,7 @@ class Order:
     levels: int
     deepest: float
     ratio: float
+    scatter: float = MODEL_ERROR
 
     @property
     def remaining(self) -> float:
@@ -268,14 +275,17 @@ def _fitted(found: Differences, corrections: Corrections | None, lost: float) ->
     depths = found.depths.astype(float)
     logs = logs - _spacing(depths, logs, coherence)
     degrees = math.inf if found.exact else max(count - levels, 1)  # an exact covariance, 0, is not estimated
-    orders, weights = mixture_of_orders(depths[:-1], logs, covariance, allowed, degrees, faster)
+    scatters = most.scatters if found.exact else (MODEL_ERROR,)
+    fit = mixture_of_orders(depths[:-1], logs, covariance, allowed, degrees, faster, scatters)
+    orders = fit.orders
     if not found.exact and orders.quantile(0.5) > DOUBLE_INTEGRALS:
         if corrections is None:
             allowed = dataclasses.replace(allowed, prior=min(prior, 0.0))
         elif orders.quantile(0.5) > TRIPLE_INTEGRALS:
             allowed = with_half_a_power(allowed)
         other, its = (logs, covariance) if medians else with_other_moments(sizes, logs, influence, allowed)
-        orders, weights = mixture_of_orders(depths[:-1], other, its, allowed, degrees, faster)
+        fit = mixture_of_orders(depths[:-1], other, its, allowed, degrees, faster)
+        orders = fit.orders
     steps = np.diff(np.log(depths[:-1]))
     variances = np.diag(covariance)
     change = variances[1:] + variances[:-1] - 2 * np.diag(covariance, 1)
@@ -287,10 +297,11 @@ def _fitted(found: Differences, corrections: Corrections | None, lost: float) ->
         coherence,
         medians,
         share,
-        bool(weights[SIZES >= LARGEST_SIZE].sum() > 0.5 and np.ptp(slopes) > SPREAD),
+        fit.has_no_power_law(slopes),
         levels,
         float(np.median(sizes[:, -1]) if medians else np.sqrt((sizes[:, -1] ** 2).mean())),
         float(found.depths[-2] / found.depths[-1]),
+        fit.scatter,
     )
 
 
@@ -513,6 +524,7 @@ def paired_floor(
     extrapolated = 2 * octave * (high - low) / 3.92 * ratio[-1]
     model = np.diag((DRIFT * ratio) ** 2 * ANCHOR / depths)
     model[-1, -1] += extrapolated**2
+    model += np.diag((2 * order.scatter * ratio) ** 2) if exact else 0.0
     sampling = influence.T @ influence / (count - 1) / count
     data = CorrelatedData.of(ratio, (model if exact else sampling + model)[None])
     fit = data.regress(np.stack([np.ones(len(ratio)), rise], axis=1), np.zeros((1, len(ratio))))
@@ -543,6 +555,19 @@ def apart_by_paths(distances: np.ndarray, sizes: np.ndarray, order: Order, rate:
     return math.exp(float(far[0] - near[0]) - SURE * error) / order.doublings(rate)
 
 
+@dataclass(frozen=True)
+class Orders:
+    """The order's distribution, the weights of `SIZES`, and what single levels are off by in the mean."""
+
+    orders: StudentMixture
+    weights: np.ndarray
+    scatter: float
+
+    def has_no_power_law(self, slopes: np.ndarray) -> bool:
+        """Whether large corrections have most of the weight, and local slopes differ."""
+        return bool(self.weights[SIZES >= LARGEST_SIZE].sum() > 0.5 and np.ptp(slopes) > SPREAD)
+
+
 def mixture_of_orders(
     depths: np.ndarray,
     logs: np.ndarray,
@@ -551,8 +576,8 @@ def mixture_of_orders(
     degrees: float,
     offsets: np.ndarray | None = None,
     scatters: Sequence[float] = (MODEL_ERROR,),
-) -> tuple[StudentMixture, np.ndarray]:
-    """Return the order's distribution and the weights of `SIZES`.
+) -> Orders:
+    """Return the order's distribution.
 
     `offsets` (o, m) are equally likely, and one of them is part of `logs`; left out, there is none.
     `scatters` are standard deviations that single levels may have beside the sampling error; they are
@@ -573,4 +598,5 @@ def mixture_of_orders(
     orders = StudentMixture(
         weights.ravel(), fits.coefficients[:, 1, :].ravel(), scales.ravel(), float(degrees)
     )
-    return orders, weights.sum(axis=1).reshape(len(loose), len(SIZES)).sum(axis=0)
+    weights = weights.sum(axis=1).reshape(len(loose), len(SIZES))
+    return Orders(orders, weights.sum(axis=0), float(weights.sum(axis=1) @ loose))

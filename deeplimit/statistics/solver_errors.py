@@ -23,10 +23,9 @@ from scipy import special
 from deeplimit.statistics.consecutive import (
     ANCHOR,
     DOUBLE_INTEGRALS,
-    LARGEST_SIZE,
     MODEL_ERROR,
+    SCATTERS,
     SIZES,
-    SPREAD,
     TAIL_SHARE,
     TRIPLE_INTEGRALS,
     Corrections,
@@ -39,7 +38,7 @@ from deeplimit.statistics.consecutive import (
 )
 from deeplimit.statistics.power_law import CorrelatedData, Floor, StudentMixture, slopes_between
 
-OF_SOLVERS = Corrections((1.0, 2.0), 0.25, moments=3.0, at_coarsest=True)
+OF_SOLVERS = Corrections((1.0, 2.0), 0.25, moments=3.0, at_coarsest=True, scatters=SCATTERS)
 """Corrections of a solver's error go in whole powers of the step: the mean of an even function of the noise
 is even in the step's root. With a power 1/2, too, intervals are 1.4 times as long and cover as often, up to
 `TRIPLE_INTEGRALS`.
@@ -116,20 +115,20 @@ def fit_errors(
     allowed = dataclasses.replace(OF_SOLVERS, prior=prior, powers=powers)
     degrees = math.inf if exact else max(count - levels, 1)  # an exact covariance, 0, is not estimated
     depths = steps.astype(float)
-    orders, weights = mixture_of_orders(depths, logs, covariance, allowed, degrees, scatters=scatters)
-    if not exact and not medians and orders.quantile(0.5) > DOUBLE_INTEGRALS:
-        if orders.quantile(0.5) > TRIPLE_INTEGRALS:
+    fit = mixture_of_orders(depths, logs, covariance, allowed, degrees, scatters=scatters)
+    if not exact and not medians and fit.orders.quantile(0.5) > DOUBLE_INTEGRALS:
+        if fit.orders.quantile(0.5) > TRIPLE_INTEGRALS:
             allowed = with_half_a_power(allowed)
         other, its = with_other_moments(errors, logs, influence, allowed)
-        orders, weights = mixture_of_orders(depths, other, its, allowed, degrees, scatters=scatters)
+        fit = mixture_of_orders(depths, other, its, allowed, degrees, scatters=scatters)
     slopes, slope_errors = slopes_between(np.log(steps), logs, covariance)
     return ErrorOrder(
-        orders,
+        fit.orders,
         slopes,
         slope_errors,
         _floor(depths, logs, covariance, scatters),
         medians,
-        bool(weights[SIZES >= LARGEST_SIZE].sum() > 0.5 and np.ptp(slopes) > SPREAD),
+        fit.has_no_power_law(slopes),
     )
 
 

@@ -644,6 +644,25 @@ def test_a_right_side_that_jumps_has_no_order_to_judge_a_solver_by(scheme):
     assert dl.check_solver("euler", smooth, START[:1], order=2).verdict == "not the documented order"
 
 
+def test_a_diffusion_without_a_derivative_has_no_milstein_correction():
+    sign = dl.SDE(lambda t, h: -h, lambda t, h, dB: 0.1 * (1 + h.sign()) * dB, noise="diagonal")
+    report = dl.check_solver("euler", sign, START[:1], steps=SHORT, paths=64)
+    assert math.isfinite(report.distances[-1])
+
+
+@pytest.mark.parametrize("scheme", ["euler", "midpoint", "rk4"])
+def test_a_kink_of_the_right_side_makes_no_solver_tend_to_another_limit(scheme):
+    """Each state meets the kink elsewhere within a step: slopes of rk4 are 2.8, 2.8, 4.3."""
+    kink = dl.ODE(lambda t, h: 1 - 2 * (h - 0.37).abs())
+    rows = torch.linspace(-1, 1, 8, dtype=torch.float64)[:, None]
+    report = dl.check_solver(scheme, kink, rows)
+    assert report.verdict in ("documented order", "cannot tell")
+    wrong = dl.ODE(lambda t, h: 1 - 2 * (h - 0.37).abs() + 0.01)
+    solver = runs.resolve(scheme, wrong).run
+    other = dl.check_solver(lambda e, x, b, times: solver(wrong, x, b, times), kink, rows, order=1)
+    assert other.verdict == "not the limit"
+
+
 def test_a_second_weak_analysis_decides_where_the_first_cannot(monkeypatch):
     drifting = GBM.scaled(1.0, 1.0)
     problem = dataclasses.replace(GBM, equation=drifting)

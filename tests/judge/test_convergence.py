@@ -3,6 +3,8 @@
 Intervals here have confidence 1 - 1e-5, so that one example in 100,000 may miss by chance.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import torch
@@ -204,3 +206,40 @@ def test_few_diverging_paths_forbid_a_verdict():
     report = dl.compare(dl.res1(2, "identity"), x=x, depths=[4, 8, 16, 32], paths=20)
     assert report.diverged.min() >= 1
     assert (report.verdict, report.rule) == ("cannot tell", "some_paths_diverge")
+
+
+CURVED = dl.res1(1, "tanh", weights=dl.Trend(lambda t: torch.ones(1, 1) * (1 + t)))
+
+
+@pytest.mark.parametrize(("norm", "word"), [("final", "converges"), ("sup", "does not converge")])
+def test_the_last_layer_alone_is_judged_by_itself(norm, word):
+    """One-dimensional flows depend on the time integral alone: paths differ, and meet again at the end."""
+    report = dl.compare(
+        CURVED, lambda t, h: 1.5 * torch.tanh(h), norm=norm, depths=[16, 32, 64, 128], paths=16
+    )
+    assert report.verdict == word
+    wrong = dl.compare(
+        CURVED, lambda t, h: 1.45 * torch.tanh(h), norm=norm, depths=[16, 32, 64, 128], paths=16
+    )
+    assert wrong.verdict == "does not converge"
+
+
+@dataclass(frozen=True)
+class FirstEntry(dl.Statistic):
+    name = "the first entry"
+
+    def fold(self, kept, distance, count):
+        return torch.maximum(kept, distance)
+
+    def distance(self, limit, state):
+        return (limit - state).flatten(1)[:, 0].abs().double()
+
+
+def test_a_distance_of_its_own_is_judged_by_itself():
+    """The limit is wrong in the second entry, which the statistic does not read."""
+    turn = torch.diag(torch.tensor([1.0, -1.0]))
+    network = dl.res1(2, "identity", weights=dl.Trend(lambda t: turn))
+    half = torch.diag(torch.tensor([1.0, -2.0])).double()
+    given = {"norm": FirstEntry(), "depths": [16, 32, 64, 128], "paths": 16}
+    assert dl.compare(network, lambda t, h: h @ half, **given).verdict != "does not converge"
+    assert dl.compare(network, lambda t, h: h @ -half, **given).verdict == "does not converge"

@@ -68,3 +68,14 @@ def test_a_floor_is_no_slow_decay_where_theory_says_nothing(floor):
     assert (found[0] < 0.0 < found[1]) == (floor > 0.0)
     one_power = _fit(averages, Deviations(0.7 / DEPTHS, 0.05, 0.05, 0.0)).interval(0.999)
     assert one_power[1] < 0.0
+
+
+@pytest.mark.parametrize("speed", [-0.5, 0.5, 1.0])
+def test_an_interval_contains_its_estimate_whichever_way_slopes_go(speed):
+    """L^-2 (1 + c L_1/L), as of a full turn: slopes that begin below -2 were said to bound it."""
+    log_means = -2 * np.log(DEPTHS) + np.log1p(speed * DEPTHS[0] / DEPTHS)
+    found = of_power(Averages(DEPTHS, log_means, np.full(5, 1e-6), 1000), Growth(predicted=None, faster=None))
+    low, high = found.interval(0.95)
+    assert low <= found.exponent <= high
+    assert low < -2.0 < high
+    assert high - low < 0.5

@@ -18,6 +18,7 @@ DEFAULT = Size((8, 16, 32, 64, 128), 16384)
 ASKS = {
     "draws_were_lost": Asks.NOTHING,
     "is_swallowed_by_rounding": Asks.NOTHING,
+    "layers_are_coarse": Asks.DEPTH,
     "follows_no_expansion": Asks.DEPTH,
     "differs_at_small_depth": Asks.DEPTH,
     "still_changes": Asks.DEPTH,

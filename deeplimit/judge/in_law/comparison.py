@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import time
@@ -20,12 +21,14 @@ from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.store import Store
 from deeplimit.common.validation import NoTheoremError
+from deeplimit.common.verdict import LawVerdict
 from deeplimit.driving import ChannelKind, Dependence
 from deeplimit.driving.law import FINITE_VARIANCE
 from deeplimit.equations import Independent, Limit, read_limit
 from deeplimit.judge import whole_modules
 from deeplimit.judge.in_law import two_sample, wording
 from deeplimit.judge.in_law.adaptive import DEFAULT, ComparingLaws
+from deeplimit.judge.in_law.coarseness import coarseness
 from deeplimit.judge.in_law.report import LawReport
 from deeplimit.judge.in_law.simulation import Plan, Sample, feature_names, rounding_share
 from deeplimit.judge.in_law.verdict import Evidence, judge
@@ -75,8 +78,8 @@ def compare_laws(
         limit: None for `resnet.limit()`: `IsotropicSDE` for res-3 with symmetric weights and exponent 1/2,
             `RadialSDE` for res-2 with Gaussian ones and `inner` with an odd activation, too,
             `NeuralSDE` for res-1 with independent weights of any law (Marion et al. 2025, Prop. 11, by
-            Donsker). Else one of these, a user's `LawLimit`, or a torchsde object (in Itô's sense, driven by
-            independent noise).
+            Donsker). Else one of these, a user's `LawLimit`, or a torchsde object (in the sense of its
+            `sde_type`, driven by independent noise).
         x: Starting points (n, d), or (n, n_in) with n_in ≠ d to go through an input layer drawn once. Draw p
             starts from row p mod n. None for one standard normal h_0, the same for all draws.
         depths: Strictly increasing numbers of layers L, at least three. "auto" starts with the default, and
@@ -313,6 +316,10 @@ def _assess(
         rounding=rounding_share(plan, networks),
     )
     judgement = judge(evidence)
+    if judgement.code is LawVerdict.ANOTHER_LAW:
+        layers = coarseness(plan)
+        evidence = dataclasses.replace(evidence, coarse=(layers.excess, layers.needed))
+        judgement = judge(evidence)
     grid = _grid(networks, limit)
     squares = np.array([_mean_square(sample) for sample in networks])
     regime = plan.network.regime()

@@ -55,6 +55,8 @@ class Evidence:
         tolerance: what is negligible.
         lost: draws of networks and limit that were not finite.
         rounding: round-off over the spread of the networks' draws; 0 where neither matters.
+        coarse: by how much the deepest networks' layers are coarser than expansions allow for, and the depth
+            from which they would not be; known where another law is in sight.
     """
 
     names: tuple[str, ...]
@@ -71,6 +73,7 @@ class Evidence:
     tolerance: float
     lost: int
     rounding: float = 0.0
+    coarse: tuple[float, int] = (0.0, 0)
 
     @cached_property
     def deepest(self) -> np.ndarray:
@@ -150,6 +153,8 @@ def rules(e: Evidence) -> verdict.RuleByRule[LawVerdict]:
     yield CANNOT_TELL, "draws_were_lost", e.lost > 0
     # Layers change the inputs by nothing, or by little more than round-off.
     yield CANNOT_TELL, "is_swallowed_by_rounding", e.rounding > e.tolerance
+    # Layers are so coarse that expansions in powers of 1/depth, as of all differences here, are not in sight.
+    yield CANNOT_TELL, "layers_are_coarse", e.coarse[0] > 1.0
     # A difference surely remains.
     yield ANOTHER, "differs_at_infinite_depth", bool(e.remains.any())
     # A difference that no expansion fits only grows.

@@ -20,14 +20,12 @@ from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import OrderVerdict, judge
 from deeplimit.judge.solver import verdict as rules, wording
 from deeplimit.judge.solver.verdict import LEAST_LEVELS, OrderEvidence
-from deeplimit.statistics.consecutive import ROUNDED
+from deeplimit.statistics.consecutive import ROUNDED, SCATTERS
 from deeplimit.statistics.solver_errors import fit_errors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SCATTERS = tuple(1e-3 * 10**k for k in (0.0, 0.5, 1.0, 1.5, 2.0, 2.5))
-"""Relative errors that single levels may have in numbers of unknown origin: a logarithmic scale."""
 POWERS = (0.5, 1.0, 2.0)
 """Powers of the corrections of numbers of unknown origin: those of a solver's errors are whole."""
 Steps = Annotated[np.ndarray, Shape("steps", whole=True, increasing=True)]

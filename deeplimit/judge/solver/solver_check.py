@@ -25,8 +25,10 @@ from deeplimit.judge.solver.runs import Plan
 from deeplimit.judge.solver.solver_report import FunctionOrder, SolverReport
 from deeplimit.judge.solver.verdict import StrongEvidence, WeakEvidence
 from deeplimit.statistics.consecutive import (
+    MODEL_ERROR,
     PRIOR_POWERS,
     ROUNDED,
+    SCATTERS,
     Coherence,
     Differences,
     Order,
@@ -308,7 +310,7 @@ def _strong_analysis(
         floor = paired_floor(steps, found.distances, found.sizes, order, exact=not plan.random)
     fitted: Order | ErrorOrder | None = order
     if order is not None and floor is not None and plan.reference == "exact":
-        fitted = _of_distances(found.distances, steps, order, floor) or order
+        fitted = _of_distances(found.distances, steps, order, floor, exact=not plan.random) or order
     interval, sure = (
         (math.nan, math.nan)
         if fitted is None
@@ -397,7 +399,7 @@ def _no_longer_falls(steps: np.ndarray, distances: np.ndarray) -> bool:
 
 
 def _of_distances(
-    distances: np.ndarray | None, steps: np.ndarray, order: Order, floor: Floor
+    distances: np.ndarray | None, steps: np.ndarray, order: Order, floor: Floor, *, exact: bool
 ) -> ErrorOrder | None:
     """Return the order of distances (P, m) to an exact solution, or None where that of differences is better.
 
@@ -410,7 +412,8 @@ def _of_distances(
     kept = distances[(distances > 0).all(axis=1)]
     if len(kept) < len(steps) + 3:
         return None
-    return fit_errors(kept, steps, prior=min(OF_SOLVERS.prior, PRIOR_POWERS[order.coherence]))
+    prior = min(OF_SOLVERS.prior, PRIOR_POWERS[order.coherence])
+    return fit_errors(kept, steps, exact=exact, prior=prior, scatters=SCATTERS if exact else (MODEL_ERROR,))
 
 
 def _shrinks(plan: Plan) -> float:
