@@ -22,6 +22,7 @@ from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.signal.monotone import Monotone
 from deeplimit.signal.radial_law import log_change_by_energy
 from deeplimit.theory import block
+from deeplimit.theory.growth import stops_far_out
 from deeplimit.theory.theorem import PAPERS, are_independent, is_one_of, laws, sides
 
 ADDED = np.geomspace(1e-7, 1e7, 240)
@@ -105,7 +106,8 @@ def curves_of(network: ResidualNetwork, h0: Tensor | None) -> Curves | None:
     """Return how change depends on time, for inputs `h0` (n, d) or standard normal ones.
 
     None where layers are not independent, updates have a mean, or σ has no finite and positive mean squares.
-    None, too, for γ > 0 at widths 1 and 2: |h_L| need not grow there although its mean square does.
+    None, too, for γ > 0 at widths 1 and 2, where |h_L| need not grow although its mean square does, and where
+    large states may stop.
     """
     if not is_one_of(network, *PAPERS) or not all(are_independent(facts) for facts in laws(network)):
         return None
@@ -119,6 +121,8 @@ def curves_of(network: ResidualNetwork, h0: Tensor | None) -> Curves | None:
         exact = known is not None and known.kept is not None
         curve = ByEnergy(network.width, 0.0 if exact else BY_SIGN / network.width)
         return Curves(curve, curve, gamma)
+    if gamma > 0.0 and stops_far_out(network):
+        return None
     found = _mean_field(activation, _starts(h0, reads_products=inner is not None))
     if found is None:
         return None

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import torch
+
 from deeplimit.common.validation import NoTheoremError
 from deeplimit.driving import Dependence, Facts
 from deeplimit.layers.activations import expansion, is_bounded, is_odd, slopes
 from deeplimit.theory.theorem import PAPERS, Growth, Network, are_independent, is_one_of, laws, side, sides
 
 NOTHING = Growth()
+
+
+FAR, FADED = torch.tensor([1e2, 1e3, 1e4], dtype=torch.float64), 1e-6
+"""Where a σ that fades, as a bump or ReLU on one side does, is below this; sin is large at some of them."""
 
 
 def known_growth(network: Network) -> Growth:
@@ -89,8 +95,8 @@ def _predicted(network: Network, critical: float | None) -> float | None:
 
     Below it the growth is faster than any such law, except for independent layers, where it is 1 - 2β still
     (not at widths 1 and 2, where |h_L| does not grow although its mean square does). Not known: res-1 with σ
-    0 on one side, as ReLU. A state whose entries all lie there moves no more, and below 1/2 every
-    direction is reached in the end. At width 3 the median of |h_L|/|h_0| stays at 1.3 up to depth 3000.
+    0 far out on one side, as ReLU or a bump. A state whose entries all lie there moves no more, and below 1/2
+    every direction is reached in the end. At width 3 the median of |h_L|/|h_0| stays at 1.3 up to depth 3000.
     """
     beta = network.exponent
     if critical is None or _shrinks(network) or _has_given_functions(network):
@@ -102,16 +108,19 @@ def _predicted(network: Network, critical: float | None) -> float | None:
         if side(beta, 0.5) >= 0:
             return 1.0 - 2.0 * beta
         activation = network.recursion.activation
-        sides_of_zero = slopes(activation)
-        if (
-            inner is None
-            and sides_of_zero is not None
-            and 0.0 in (sides_of_zero.positive, sides_of_zero.negative)
-        ):
+        if stops_far_out(network):
             return None
-        known = sides_of_zero is not None or is_bounded(activation)
+        known = slopes(activation) is not None or is_bounded(activation)
         return 1.0 - 2.0 * beta if known and (network.width > 2 or activation.at_zero != 0.0) else None
     return 1.0 - 2.0 * beta if side(beta, 0.5) >= 0 and not _is_rough(network) else None
+
+
+def stops_far_out(network: Network) -> bool:
+    """Whether states that are large enough may move no more: σ fades there, on both sides or on that of all
+    entries of the state itself."""
+    activation, (_, inner) = network.recursion.activation, sides(network)
+    fades = [not bool((activation(side * FAR).abs() > FADED).any()) for side in (1.0, -1.0)]
+    return all(fades) or (inner is None and any(fades))
 
 
 def _vanishes(network: Network, critical: float | None) -> float | None:

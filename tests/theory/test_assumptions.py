@@ -308,3 +308,11 @@ def test_layers_with_a_memory_have_their_limit_at_the_critical_exponent_alone():
     assert made[0.5].regime().name == "sde"
     assert isinstance(made[0.5].limit(), dl.ColouredSDE)
     assert made[1.5].regime().name != "sde"
+
+
+def test_states_that_stop_far_out_are_not_said_to_explode():
+    """A bump moves no state beyond 1, and every state gets there; tanh moves all of them on."""
+    stops = dl.res1(16, lambda h: h * torch.relu(1 - h.abs()), exponent=0.3)
+    assert stops.regime().name != "explosion"
+    assert dl.res1(16, "tanh", exponent=0.3).regime().name == "explosion"
+    assert dl.stability(stops, depths=[10, 30, 100], draws=20).predicted_growth is None

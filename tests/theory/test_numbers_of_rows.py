@@ -221,7 +221,13 @@ ROUGH, LONG = dl.FractionalBrownian(0.3), dl.FractionalBrownian(0.8)
         (dl.res3(4, exponent=0.8), 0.5, -0.6, 0.5, None),
         (dl.res3(4, exponent=0.3), 0.5, 0.4, 0.5, None),
         (dl.res3(2, exponent=0.3), 0.5, None, 0.5, None),  # |h_L| itself does not grow at width 2
-        (dl.res1(2, "sigmoid", exponent=0.3), 0.5, 0.4, 0.5, None),  # σ(0) is not 0
+        (dl.res1(2, lambda h: torch.tanh(h) + 2, exponent=0.3), 0.5, 0.4, 0.5, None),  # σ(0) is not 0
+        # Large states stop where all entries are negative: at width 2 γ is 0.64 where 1 - 2β is 0.8.
+        (dl.res1(2, "sigmoid", exponent=0.3), 0.5, None, 0.5, None),
+        (dl.res1(9, lambda h: h * torch.relu(1 - h.abs()), exponent=0.3), 0.5, None, 0.5, None),
+        (dl.res2(9, lambda h: h * torch.relu(1 - h.abs()), exponent=0.3), 0.5, None, 0.5, None),
+        (dl.res2(4, "sigmoid", exponent=0.3), 0.5, 0.4, 0.5, None),  # half of W h is positive
+        (dl.res1(4, "sin", exponent=0.3), 0.5, 0.4, 0.5, None),
         (dl.res1(4, "silu", exponent=0.3), 0.5, None, 0.5, None),  # neither bounded nor homogeneous
         (dl.res1(4, "silu", exponent=0.6), 0.5, -0.2, 0.5, None),
         (dl.inner(4, "tanh", weights=dl.Brownian(), exponent=0.7), 0.5, -0.4, 0.5, None),

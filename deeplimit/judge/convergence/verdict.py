@@ -368,7 +368,7 @@ def failed_preconditions(m: Measured) -> verdict.RuleByRule[ConvergenceVerdict]:
     yield CANNOT_TELL, "vanishes_at_some_depths", m.vanishes
     # The covariance between depths cannot be inverted.
     yield CANNOT_TELL, "has_too_few_paths", m.paths < least_paths(len(m.depths))
-    # No uncertainty can be estimated from an average of one or two paths.
+    # No uncertainty can be estimated where one or two paths make up the spread.
     yield CANNOT_TELL, "rests_on_two_paths", m.kurtosis > m.paths / 2
 
 

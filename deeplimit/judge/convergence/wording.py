@@ -102,8 +102,8 @@ BEFORE_THE_FIT: Sentences[Measured] = {
         f" {least_paths(len(m.depths))}"
     ),
     "rests_on_two_paths": lambda m: (
-        f"one or two of the {m.paths} paths make up the average (kurtosis {m.kurtosis:.0f}), so no"
-        " uncertainty can be estimated; more paths or a smaller p would help"
+        f"the spread about the average is that of one or two of the {m.paths} paths (kurtosis"
+        f" {m.kurtosis:.0f}), so no uncertainty can be estimated; more paths or a smaller p would help"
     ),
 }
 
@@ -159,8 +159,8 @@ OF_THE_FIT: Sentences[Evidence] = {
     ),
     "tends_elsewhere": _tends_elsewhere,
     "seems_to_level_off": lambda e: (
-        f"{e.what} seem to level off, but a few of the {e.count} paths make up the average (kurtosis"
-        f" {e.kurtosis:.0f}); more paths or a smaller p would help"
+        f"{e.what} seem to level off, but the spread about their mean is that of a few of the {e.count} paths"
+        f" (kurtosis {e.kurtosis:.0f}); more paths or a smaller p would help"
     ),
     "follows_no_power_law": lambda e: (
         f"no power law fits {e.what}, whose deepest slope is still {e.last_slope:.2f}, so no order is"
