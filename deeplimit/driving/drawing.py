@@ -33,13 +33,21 @@ def layers_of(
 
 
 def layers_in_law(
-    law: WeightLaw, depth: int, shape: Shape, paths: int, generator: torch.Generator, dtype: torch.dtype
+    law: WeightLaw,
+    depth: int,
+    shape: Shape,
+    paths: int,
+    generator: torch.Generator,
+    dtype: torch.dtype,
+    *,
+    whole: bool = False,
 ) -> Iterator[Layer]:
-    """Yield the layers of `paths` networks of one depth, one after the other, to be used once each.
+    """Yield the layers of `paths` networks of one depth, one after the other.
 
-    Brownian matrices draw their product with a state when they are asked for it, d normals each.
+    Brownian matrices draw their product with a state when they are asked for it, d normals each: such layers
+    are to be used once. `whole` ones hold their matrices.
     """
-    if len(shape) == 2 and is_standard(law, shape):
+    if not whole and len(shape) == 2 and is_standard(law, shape):
         product = partial(_gaussian_product, depth, generator, shape[0])
         for _ in range(depth):
             yield Layer(None, depth, law.layer_exponent, law.entry_scale(shape), product_of=product)

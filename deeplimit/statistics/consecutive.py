@@ -179,7 +179,7 @@ class Order:
         levels: number of differences that were used.
         deepest: root mean square of the deepest of them, or their median.
         ratio: of its depths, the coarser over the finer.
-        scatter: what single levels are off by from all power laws with corrections.
+        scatter: what single levels are off by from all power laws with corrections, where that was asked.
     """
 
     orders: StudentMixture
@@ -192,7 +192,7 @@ class Order:
     levels: int
     deepest: float
     ratio: float
-    scatter: float = MODEL_ERROR
+    scatter: float = 0.0
 
     @property
     def remaining(self) -> float:
@@ -301,7 +301,7 @@ def _fitted(found: Differences, corrections: Corrections | None, lost: float) ->
         levels,
         float(np.median(sizes[:, -1]) if medians else np.sqrt((sizes[:, -1] ** 2).mean())),
         float(found.depths[-2] / found.depths[-1]),
-        fit.scatter,
+        fit.scatter if len(scatters) > 1 else 0.0,
     )
 
 

@@ -248,7 +248,8 @@ def test_inputs_that_swallow_every_layer_in_round_off_cannot_be_told():
 
 @pytest.mark.parametrize(("share", "is_said"), [(0.11, True), (0.09, False)])
 def test_round_off_counts_from_the_tolerance_on(share, is_said):
-    evidence = SimpleNamespace(lost=0, rounding=share, tolerance=0.1, remains=np.ones(1))
+    quiet = {"coarse": (0.0, 0), "floors": np.ones(1), "margins": np.zeros(1), "remains": np.ones(1)}
+    evidence = SimpleNamespace(lost=0, rounding=share, tolerance=0.1, **quiet)
     assert (first(rules, evidence).rule == "is_swallowed_by_rounding") is is_said
 
 

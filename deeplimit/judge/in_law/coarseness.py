@@ -59,35 +59,38 @@ class Coarseness:
 
 @torch.no_grad()
 def coarseness(plan: Plan) -> Coarseness:
-    """Return how coarse the layers of the deepest networks are, by networks of their own."""
+    """Return how coarse the layers of the deepest networks are, by networks of their own.
+
+    Laws without a variance have limits that jump, so that layers are as coarse as need be at any depth.
+    """
     network, depth = plan.network, plan.depths[-1]
+    if any(0 < channel.moments < FINITE_VARIANCE for channel in network.channels):
+        return Coarseness(depth, 0.0, 0.0)
     held = max(math.prod(shape) for shape in network.weight_shapes)
     paths = max(8, min(PATHS, NUMBERS // held))
     stream = generator(plan.seed, Purpose.LAW_COARSENESS, 0, depth, plan.device)
     rows = torch.arange(paths) % len(plan.h0)
     h = plan.h0[rows].to(plan.device, torch.float64)
     each = [
-        layers_in_law(law, depth, shape, paths, stream, h.dtype) for law, shape in network.laws_and_shapes
+        layers_in_law(law, depth, shape, paths, stream, h.dtype, whole=True)
+        for law, shape in network.laws_and_shapes
     ]
     slopes, moves = [], []
     for layers in zip(*each, strict=True):
         way = torch.empty_like(h).normal_(generator=stream)
         size = APART * h.flatten(1).norm(dim=1).clamp_min(1e-300)
         way *= (size / way.flatten(1).norm(dim=1)).reshape(-1, *[1] * (h.ndim - 1))
-        both = torch.stack([h, h + way], dim=1)
-        moved = (network.recursion.advance(both, layers, network.exponent) - both).flatten(2)
-        slopes.append((moved[:, 1] - moved[:, 0]).norm(dim=1) / size)
-        moves.append(moved[:, 0].square().sum(dim=1))
-        h = h + moved[:, 0].reshape(h.shape)
+        here, there = (network.recursion.advance(at, layers, network.exponent) for at in (h, h + way))
+        slopes.append((there - here - way).flatten(1).norm(dim=1) / size)
+        moves.append((here - h).flatten(1).square().sum(dim=1))
+        h = here
     steep, squares = (torch.stack(found).cpu().numpy() for found in (slopes, moves))
     steep = steep[np.isfinite(steep)] ** 2
     sums = squares.sum(axis=0)
     kept = np.isfinite(sums) & (sums > 0)
     shares = (squares[:, kept] ** 2).sum(axis=0) / sums[kept] ** 2
-    # Laws without a variance have limits that jump: one layer makes up a share of the moves at any depth.
-    jumps = any(0 < channel.moments < FINITE_VARIANCE for channel in network.channels)
     return Coarseness(
         depth,
         float(np.quantile(steep, 0.99)) if len(steep) else 0.0,
-        float(shares.mean()) if kept.any() and not jumps else 0.0,
+        float(shares.mean()) if kept.any() else 0.0,
     )

@@ -47,13 +47,14 @@ class Evidence:
 
     @property
     def added_exponent(self) -> float | None:
-        """The power with which what updates add to the stream grows: half of that of growth² - 1, at depth.
+        """The power with which what updates add to the stream grows: half of that of growth² - 1.
 
         The state itself has it only where it has outgrown its input. None if it does not grow.
         """
         added = [value**2 - 1 for value in self.growth]
-        slopes = slopes_of(self.sums, added) if min(added) > ADDED else []
-        return slopes[-1][1] / 2 if slopes else None
+        ends = (self.sums[0], self.sums[-1]), (added[0], added[-1])
+        slopes = slopes_of(*ends) if min(added) > ADDED else []
+        return slopes[0][1] / 2 if slopes else None
 
     @property
     def outruns_powers(self) -> bool:
