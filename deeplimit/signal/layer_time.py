@@ -22,7 +22,7 @@ from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.signal.monotone import Monotone
 from deeplimit.signal.radial_law import log_change_by_energy
 from deeplimit.theory import block
-from deeplimit.theory.growth import stops_far_out
+from deeplimit.theory.growth import fades
 from deeplimit.theory.theorem import PAPERS, are_independent, is_one_of, laws, sides
 
 ADDED = np.geomspace(1e-7, 1e7, 240)
@@ -121,7 +121,7 @@ def curves_of(network: ResidualNetwork, h0: Tensor | None) -> Curves | None:
         exact = known is not None and known.kept is not None
         curve = ByEnergy(network.width, 0.0 if exact else BY_SIGN / network.width)
         return Curves(curve, curve, gamma)
-    if gamma > 0.0 and stops_far_out(network):
+    if gamma > 0.0 and all(fades(activation)):
         return None
     found = _mean_field(activation, _starts(h0, reads_products=inner is not None))
     if found is None:

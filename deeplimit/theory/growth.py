@@ -6,7 +6,7 @@ import torch
 
 from deeplimit.common.validation import NoTheoremError
 from deeplimit.driving import Dependence, Facts
-from deeplimit.layers.activations import expansion, is_bounded, is_odd, slopes
+from deeplimit.layers.activations import Activation, expansion, is_bounded, is_odd, slopes
 from deeplimit.theory.theorem import PAPERS, Growth, Network, are_independent, is_one_of, laws, side, sides
 
 NOTHING = Growth()
@@ -108,19 +108,17 @@ def _predicted(network: Network, critical: float | None) -> float | None:
         if side(beta, 0.5) >= 0:
             return 1.0 - 2.0 * beta
         activation = network.recursion.activation
-        if stops_far_out(network):
+        if all(fades(activation)) or (inner is None and any(fades(activation))):
             return None
         known = slopes(activation) is not None or is_bounded(activation)
         return 1.0 - 2.0 * beta if known and (network.width > 2 or activation.at_zero != 0.0) else None
     return 1.0 - 2.0 * beta if side(beta, 0.5) >= 0 and not _is_rough(network) else None
 
 
-def stops_far_out(network: Network) -> bool:
-    """Whether states that are large enough may move no more: σ fades there, on both sides or on that of all
-    entries of the state itself."""
-    activation, (_, inner) = network.recursion.activation, sides(network)
-    fades = [not bool((activation(side * FAR).abs() > FADED).any()) for side in (1.0, -1.0)]
-    return all(fades) or (inner is None and any(fades))
+def fades(activation: Activation) -> tuple[bool, bool]:
+    """Return whether σ tends to 0 at large arguments, positive and negative ones."""
+    positive, negative = (not bool((activation(side * FAR).abs() > FADED).any()) for side in (1.0, -1.0))
+    return positive, negative
 
 
 def _vanishes(network: Network, critical: float | None) -> float | None:
