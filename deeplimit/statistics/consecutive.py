@@ -113,6 +113,9 @@ TRIPLE_INTEGRALS = 1.25
 """The order from which the next part of a solver's error may be half an order higher, not orthogonal: SRK on
 a double well has one of order 2 beside 3/2. With whole powers alone 85 of 100 of its intervals cover, where
 drift and noise are drawn within a factor of 2.5, and 55 of 60 with a power 1/2, too."""
+OF_HALF_A_POWER = -0.25
+"""Exponent of the prior of τ there, at most: of 200 intervals of SRK on the double well at 96 % 180 contained
+3/2 with 1/4 for martingales, and of 100 of them 97 do with this one, 99 with -1/2."""
 MOMENTS_APART = 1.5
 """Standard deviation of the share of log E|d| - log (E|d|^½)² that is added to the latter: sums of few heavy
 terms have a p-th moment whose correction is linear in p (Edgeworth), and vanishes at p = 2, 3 such steps on.
@@ -125,20 +128,22 @@ class Corrections:
 
     Where differences say how they lie to each other, that prior is the one of `PRIOR_POWERS`, if smaller.
     `moments` is the mean of the share whose standard deviation is `MOMENTS_APART`. Corrections have their
-    size at depth `ANCHOR`, or at the coarsest level if that is deeper and `at_coarsest` says so: equations
-    have time scales of their own, and of one of 1/100 a level of 64 is a coarse one. `scatters` are what
-    single levels may be off by where another run would give the same numbers.
+    size at the depth `anchor`: the coarsest level given, if that is deeper than `ANCHOR` and `at_coarsest`
+    says so. Equations have time scales of their own, and of one of 1/100 a level of 64 is a coarse one.
+    `scatters` are what single levels may be off by where another run would give the same numbers.
     """
 
     powers: tuple[float, ...]
     prior: float
     moments: float = 0.0
     at_coarsest: bool = False
+    anchor: float = ANCHOR
     scatters: tuple[float, ...] = (MODEL_ERROR,)
 
-    def anchor(self, depths: np.ndarray) -> float:
-        """Return the depth at which corrections of these levels have their size."""
-        return max(ANCHOR, float(depths[0])) if self.at_coarsest else ANCHOR
+    def of(self, depths: np.ndarray) -> Corrections:
+        """Return them as they are for levels of these depths."""
+        anchor = max(ANCHOR, float(depths[0])) if self.at_coarsest else ANCHOR
+        return dataclasses.replace(self, anchor=anchor)
 
 
 @dataclass(frozen=True)
@@ -235,6 +240,7 @@ def fit_order(found: Differences, corrections: Corrections | None = None) -> Ord
     if lost > MOST_LOST or (lost and found.exact):
         return None
     found = _resolved(dataclasses.replace(found, sizes=sizes))
+    corrections = None if corrections is None else corrections.of(found.depths)
     whole = order = _fitted(found, corrections, lost)
     while order is not None and order.uncertain and len(found) > LEAST_LEVELS:
         found = _without_the_coarsest(found)
@@ -364,7 +370,8 @@ def log_means(sizes: np.ndarray, power: float = HALF) -> tuple[np.ndarray, np.nd
 
 def with_half_a_power(corrections: Corrections) -> Corrections:
     """Return the corrections with a power of 1/2, too, for orders above `TRIPLE_INTEGRALS`."""
-    return dataclasses.replace(corrections, powers=tuple(sorted({0.5, *corrections.powers})))
+    powers, prior = tuple(sorted({0.5, *corrections.powers})), min(corrections.prior, OF_HALF_A_POWER)
+    return dataclasses.replace(corrections, powers=powers, prior=prior)
 
 
 def with_other_moments(
@@ -583,7 +590,7 @@ def mixture_of_orders(
     `scatters` are standard deviations that single levels may have beside the sampling error; they are
     integrated over, each as likely as its inverse.
     """
-    ratio = depths / corrections.anchor(depths)
+    ratio = depths / corrections.anchor
     bend = sum(np.outer(ratio, ratio) ** -s for s in corrections.powers)
     loose = np.array(scatters)
     fixed = covariance + (loose**2)[:, None, None] * np.eye(len(depths))

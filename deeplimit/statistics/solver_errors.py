@@ -112,7 +112,7 @@ def fit_errors(
     covariance = influence.T @ influence / max(count - 1, 1) / count
     if exact:
         covariance = np.zeros_like(covariance)
-    allowed = dataclasses.replace(OF_SOLVERS, prior=prior, powers=powers)
+    allowed = dataclasses.replace(OF_SOLVERS, prior=prior, powers=powers).of(steps)
     degrees = math.inf if exact else max(count - levels, 1)  # an exact covariance, 0, is not estimated
     depths = steps.astype(float)
     fit = mixture_of_orders(depths, logs, covariance, allowed, degrees, scatters=scatters)
