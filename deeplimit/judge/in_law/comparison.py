@@ -106,7 +106,8 @@ def compare_laws(
             call of more than ten seconds says in the log how long it will take.
 
     Returns:
-        A report: verdict "same law", "another law" or "cannot tell"; `print` it, `plot` it, `save` it.
+        A report: verdict "same law", "another law" or "cannot tell"; `print` it, `plot` it, `save` it. Where
+        layers have steep slopes or rare large weights, depths are too small to call a law another one.
 
     Raises:
         TypeError: For an argument of the wrong kind.

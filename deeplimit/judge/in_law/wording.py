@@ -48,8 +48,8 @@ SENTENCES: Sentences[Evidence] = {
     ),
     "layers_are_coarse": lambda e: (
         f"differences are there, but layers are {e.coarse[0]:.2g} times too coarse at depth"
-        f" {int(e.depths[-1])} to tell what remains at infinite depth: σ is steep, or few weights are not"
-        f" small; take depths up to {e.coarse[1]} or more"
+        f" {int(e.depths[-1])} to tell what remains at infinite depth: a layer's slope is steep, or large"
+        f" weights are rare; take depths up to {e.coarse[1]} or more"
     ),
     "differs_at_infinite_depth": lambda e: (
         f"at infinite depth the {e.names[e.most_significant(e.remains)]} would still be off the limit's by"
