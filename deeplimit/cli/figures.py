@@ -24,6 +24,13 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="At a reduced size: all of them in some ten minutes on 2 cores.")
     ] = False,
+    data: Annotated[
+        str,
+        typer.Option(
+            help="packages: images inside packages; openml: MNIST and CIFAR-10 in full, downloaded once."
+            " With --all, of the figures that train on images."
+        ),
+    ] = "packages",
     out: Annotated[Path, typer.Option(help="Folder for a PNG and a JSON per figure.")] = Path(
         "out/reproduce"
     ),
@@ -42,7 +49,7 @@ def reproduce(
     import tempfile
 
     from deeplimit.common import validation
-    from deeplimit.papers.figures import RECIPES, reproduce as run_reproduce
+    from deeplimit.papers.figures import IMAGES, RECIPES, on_images, reproduce as run_reproduce
 
     if every and figures:
         raise ValueError("name figures, or pass --all, not both.")
@@ -53,6 +60,7 @@ def reproduce(
         if every
         else [validation.choice(name, "figure", tuple(RECIPES)) for name in figures or []]
     )
+    source = IMAGES[validation.choice(data, "--data", tuple(IMAGES))]
     out.mkdir(parents=True, exist_ok=True)
     passed = True
     with contextlib.ExitStack() as stack:
@@ -61,7 +69,8 @@ def reproduce(
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             arguments["store"] = Path(folder) / "figures.sqlite"
         for name in names:
-            done = run_reproduce(name, quick=quick, **arguments)
+            of_images = not every or name in on_images(source)
+            done = run_reproduce(name, quick=quick, data=data if of_images else "packages", **arguments)
             typer.echo(str(done))  # before it is written: the disk may be full
             done.plot(out / f"{name}.png", compact=run.compact)
             done.save(out / f"{name}.json")

@@ -149,7 +149,7 @@ def test_networks_on_the_plateau_are_told_from_those_beyond_it(name, loss, right
 
 def test_the_published_patience_is_counted_in_steps():
     data = clusters(190)
-    sweep = stop_rule.patient(replace(stop_rule.TANH[0], data=lambda _: data), quick=False)
+    sweep = stop_rule.patient(replace(stop_rule.TANH[0], data=lambda *_: data), quick=False)
     assert sweep.patience * len(data.inputs) // stop_rule.BATCH == stop_rule.PATIENCE == 9375
 
 

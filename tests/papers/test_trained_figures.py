@@ -64,7 +64,7 @@ def test_a_figure_of_trained_weights_passes_and_is_drawn_again_from_its_file(fig
 def small_sweeps(monkeypatch):
     for name in ("TANH", "RELU"):
         sweeps = [
-            replace(each, quick=(8, 12, 16), repeats=(2, 2), data=lambda _: small_data())
+            replace(each, quick=(8, 12, 16), repeats=(2, 2), data=lambda *_: small_data())
             for each in getattr(networks, name)
         ]
         monkeypatch.setattr(scaling, name, tuple(sweeps))
@@ -237,7 +237,7 @@ def test_the_residual_with_a_bias_keeps_the_contract_of_a_recursion():
 
 @pytest.mark.nightly
 def test_convolutional_figures_say_that_they_stand_in(monkeypatch, tmp_path):
-    small = convolutions.Size((6, 7, 8), 8, 1, ((convolutions.PLAIN, 0.0), (convolutions.DECAYED, 1.0)))
+    small = convolutions.Size((6, 7, 8), 1, ((convolutions.PLAIN, 0.0), (convolutions.DECAYED, 1.0)))
     monkeypatch.setattr(convolutions, "QUICK", small)
     store = tmp_path / "runs.sqlite"
     for figure in ("cohen-fig7", "cohen-fig8"):

@@ -17,12 +17,16 @@ from deeplimit.common.measurement import Progress, Running
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.store import Store
 from deeplimit.common.verdict import ReproductionVerdict
+from deeplimit.papers.figures.images import IMAGES
 from deeplimit.papers.figures.recipe import Check, Numbers, Recipe
-from deeplimit.papers.figures.recipes import RECIPES
+from deeplimit.papers.figures.recipes import RECIPES, on_images
 from deeplimit.version import versions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+PACKAGES = "packages"
 
 
 @final
@@ -39,6 +43,7 @@ class Reproduction(Report):
         numbers: Everything that the picture shows.
         seed, seconds, versions: How it was run.
         citations: Keys of the works that were used in addition to the paper.
+        data: Where images came from, as in `reproduce`.
     """
 
     kind = "reproduction"
@@ -54,6 +59,7 @@ class Reproduction(Report):
     seconds: Seconds
     versions: dict[str, str]
     citations: tuple[str, ...] = ()
+    data: Annotated[str, OneOf(tuple(IMAGES))] = PACKAGES
 
     @property
     def passed(self) -> bool:
@@ -88,7 +94,7 @@ class Reproduction(Report):
 
     @property
     def _recipe(self) -> Recipe:
-        return RECIPES[self.figure]
+        return _recipe(self.figure, self.data)
 
     def _sources(self) -> list[str]:
         return [self._recipe.paper.citation, *self.citations]
@@ -110,6 +116,7 @@ def reproduce(
     figure: str,
     *,
     quick: bool = False,
+    data: str = PACKAGES,
     seed: int = 0,
     device: str | torch.device = "cpu",
     workers: int | None = None,
@@ -125,6 +132,9 @@ def reproduce(
             "mean-field-training", "trained-transformers", "stop-rule".
         quick: At a reduced size: seconds, up to a minute, instead of minutes, or of hours for figures of
             trained networks.
+        data: "packages" for images that come inside packages, 5,000 of MNIST and digits in place of CIFAR-10;
+            "openml" for both sets in full, downloaded once by `datasets.openml` into scikit-learn's folder.
+            Of figures of networks that are trained on images alone.
         seed: Everything random derives from it.
         device: "cpu" or "cuda".
         workers: Number of threads, by default one per core.
@@ -135,8 +145,10 @@ def reproduce(
             call of more than ten seconds says in the log how long it will take.
 
     Raises:
-        TypeError, ValueError: For a figure that is none of these, a seed that is no integer, an unknown
-            device.
+        TypeError, ValueError: For a figure that is none of these or has no images, a seed that is no integer,
+            an unknown device.
+        ConnectionError: If the sets are not in the folder and openml.org does not answer.
+        ModuleNotFoundError: If the package that brings the images is missing.
 
     Examples:
         >>> import deeplimit as dl
@@ -144,7 +156,8 @@ def reproduce(
         True
     """
     given = {**locals()}
-    recipe = RECIPES[validation.choice(figure, "figure", tuple(RECIPES))]
+    name = validation.choice(figure, "figure", tuple(RECIPES))
+    recipe = _recipe(name, validation.choice(data, "data", tuple(IMAGES)))
     checked_seed = validation.seed(seed)
     place = str(validation.device(device))
     if not isinstance(quick, bool):
@@ -163,5 +176,19 @@ def reproduce(
         time.perf_counter() - started,
         versions(),
         recipe.citations,
+        data,
     )
     return report.called_by("reproduce", given)
+
+
+def _recipe(figure: str, data: str) -> Recipe:
+    """Return how a figure is made on these images. Raises ValueError where it has none."""
+    if data == PACKAGES:
+        return RECIPES[figure]
+    found = on_images(IMAGES[data])
+    if figure not in found:
+        raise ValueError(
+            f"data={data!r} is of figures of networks trained on images, {', '.join(found)}; got"
+            f" figure={figure!r}. Leave data out."
+        )
+    return found[figure]

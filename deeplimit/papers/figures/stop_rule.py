@@ -17,6 +17,7 @@ import torch
 from deeplimit.common import axes as drawing
 from deeplimit.common.axes import COLOURS
 from deeplimit.common.measurement import Running
+from deeplimit.papers.figures.images import PACKAGED, Images
 from deeplimit.papers.figures.initialisation_pictures import name_panel
 from deeplimit.papers.figures.recipe import Check, Found, Numbers, Paper, Picture, Recipe
 from deeplimit.papers.figures.trained_networks import (
@@ -56,15 +57,15 @@ def patient(sweep: Sweep, quick: bool) -> Sweep:
     return replace(
         sweep,
         name=f"{LONGER}, {sweep.activation}",
-        patience=PATIENCE * BATCH // len(sweep.data(quick).inputs),
+        patience=PATIENCE * BATCH // len(sweep.data(sweep.images, quick).inputs),
         quick=(8, 16, 32),
         full=(8, 16, 32, 64, 128, 256),
         repeats=(1, 2),
     )
 
 
-def _with(change: Callable[[Data], Data]) -> Callable[[bool], Data]:
-    return lambda quick: change(TANH[1].data(quick))
+def _with(change: Callable[[Data], Data]) -> Callable[[Images, bool], Data]:
+    return lambda images, quick: change(images.embedded(quick))
 
 
 def whitened(data: Data) -> Data:
@@ -154,7 +155,7 @@ def judged(name: str, reached: Numbers, floor: float) -> Check:
 
 
 def _run(quick: bool, seed: int, device: str, running: Running) -> Found:
-    data = TANH[1].data(quick)
+    data = PACKAGED.embedded(quick)
     floor, affine = affine_fit(data)
     neighbours = nearest_neighbours(data)
     longer = [patient(sweep, quick) for sweep in (TANH[1], RELU[1])]

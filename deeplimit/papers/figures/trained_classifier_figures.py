@@ -1,10 +1,10 @@
 """Figures 8, 9 and 15 of Marion et al. (2025): classifiers of MNIST, whose weights begin smooth or rough.
 
 Settings are those of the paper's public code: res-1 with ReLU, width 30, Adam, batches of 128, step sizes
-divided by 10 after five epochs. MNIST has 5,000 images here instead of 70,000, standardised. Maps before and
-after the layers are drawn as torch draws them, with biases. Smooth weights are values of a Gaussian process;
-the code takes its normalised increments. Figure 9 has no bias in the layers: Figure 15 shows that it matters
-little.
+divided by 10 after five epochs. MNIST has 5,000 images unless it comes from OpenML, standardised. Maps before
+and after the layers are drawn as torch draws them, with biases. Smooth weights are values of a Gaussian
+process; the code takes its normalised increments. Figure 9 has no bias in the layers: Figure 15 shows that it
+matters little.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from deeplimit.driving import IID, FractionalBrownian, Layer, SmoothGaussian, Tr
 from deeplimit.layers import Formula, Recursion, Side, Weight, activations
 from deeplimit.networks.residual_network import ResidualNetwork, res1
 from deeplimit.papers.figures import trained_pictures as pictures
+from deeplimit.papers.figures.images import Images
 from deeplimit.papers.figures.recipe import MARION, Check, Found, Numbers, Picture, Recipe
 from deeplimit.papers.figures.trained_networks import roughness
-from deeplimit.trained.datasets import Data, digits, mnist
+from deeplimit.trained.datasets import Data
 from deeplimit.trained.training import Adam, LinearEnds, TrainingReport, train
 
 WIDTH, BATCH, EPOCHS_BETWEEN = 30, 128, 5
@@ -108,10 +109,12 @@ def _before(report: TrainingReport, depth: int, seed: int) -> Tensor:
     return training.initial.draw(training.parametrisation.network, depth, frozenset(), stream)["V"]
 
 
-def weights_after_training(bias: bool, quick: bool, seed: int, device: str, running: Running) -> Found:
+def weights_after_training(
+    images: Images, bias: bool, quick: bool, seed: int, device: str, running: Running
+) -> Found:
     """Figures 8 and 15: one coordinate of trained weights against the layer, for three ways to begin."""
     depth, epochs = (100, 2) if quick else (1000, 10)
-    data = mnist()
+    data = images.mnist()
     numbers: Numbers = {"depth": depth, "panels": []}
     checks, told = [], []
     for place, (name, exponent, law) in enumerate(STARTS):
@@ -161,10 +164,10 @@ QUICK = Grid(100, 2, 5, (1e-3, 1e-2))
 
 
 def accuracy_map(
-    images: Callable[[], Data], full: Grid, quick: bool, seed: int, device: str, running: Running
+    load: Callable[[], Data], full: Grid, quick: bool, seed: int, device: str, running: Running
 ) -> Found:
     """Figure 9: accuracy over Hurst index and exponent, the best of a grid of learning rates."""
-    size, data = QUICK if quick else full, images()
+    size, data = QUICK if quick else full, load()
     depth, count, rates = size.depth, size.count, size.rates
     grid = np.linspace(0.1, 0.9, count)
     accuracies = np.zeros((count, count, len(rates)))
@@ -216,24 +219,19 @@ def judged(best: np.ndarray, grid: np.ndarray, depth: int) -> tuple[list[Check],
 _TRAINED = "one coordinate of the weights of res-1 after training on MNIST"
 _MAP = Picture(pictures.accuracies, (6.4, 5.2))
 _THREE = Picture(pictures.coordinates, (11.0, 3.8))
-FIGURES = (
-    Recipe(MARION, 8, _TRAINED, partial(weights_after_training, False), _THREE),
-    Recipe(
-        MARION,
-        9,
-        "accuracy on MNIST over Hurst index and exponent",
-        partial(accuracy_map, mnist, Grid(1000, 10, 10, (1e-4, 1e-3, 1e-2, 1e-1, 1.0))),
-        _MAP,
-        ("davies1987",),
-    ),
-    Recipe(MARION, 15, f"{_TRAINED}, with a bias", partial(weights_after_training, True), _THREE),
-)
-STAND_IN = Recipe(
-    replace(MARION, prefix="marion-fig9b"),
-    None,
-    "accuracy on digits, in place of CIFAR-10, over Hurst index and exponent",
-    partial(accuracy_map, digits, Grid(300, 10, 7, (1e-3, 1e-2, 1e-1))),
-    _MAP,
-    ("davies1987",),
-)
-"""Figure 9 (b), whose images no package ships."""
+
+
+def on_images(images: Images) -> tuple[Recipe, ...]:
+    """Return Figures 8, 9 (a), 15 and 9 (b), which has no number of its own."""
+    used = ("davies1987", *images.citations)
+    after = partial(weights_after_training, images)
+    of_mnist = partial(accuracy_map, images.mnist, Grid(1000, 10, 10, (1e-4, 1e-3, 1e-2, 1e-1, 1.0)))
+    of_objects = partial(accuracy_map, images.vectors, Grid(300, 10, 7, (1e-3, 1e-2, 1e-1)))
+    title = "accuracy on {} over Hurst index and exponent"
+    second = replace(MARION, prefix="marion-fig9b")
+    return (
+        Recipe(MARION, 8, _TRAINED, partial(after, False), _THREE, images.citations),
+        Recipe(MARION, 9, title.format("MNIST"), of_mnist, _MAP, used),
+        Recipe(MARION, 15, f"{_TRAINED}, with a bias", partial(after, True), _THREE, images.citations),
+        Recipe(second, None, title.format(images.objects), of_objects, _MAP, used),
+    )

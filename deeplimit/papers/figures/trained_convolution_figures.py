@@ -1,11 +1,11 @@
-"""Figures 7 and 8 of Cohen et al. (2021) on a small stand-in: convolutional networks on digits, not CIFAR-10.
+"""Figures 7 and 8 of Cohen et al. (2021), small: convolutional networks on CIFAR-10, or on a stand-in.
 
 The paper trains networks of four stages with 64 to 512 channels on CIFAR-10 for 200 epochs on GPUs. Here one
-stage has 8 channels, and images are digits that come inside packages. The recursion, (9) without shortcut,
-and the initialisation are the paper's. The optimiser is AdamW, which trains in fewer epochs without batch
-norm. The paper's text says that the loss is not regularised. Its public code decays weights by 5e-4, which
-over its 78,200 steps leaves e^-20 of a kernel that has no gradient. So networks of full size are trained with
-and without.
+stage has 8 channels. Images are digits that come inside packages, or CIFAR-10 from OpenML. The recursion, (9)
+without shortcut, and the initialisation are the paper's. The optimiser is AdamW, which trains in fewer epochs
+without batch norm. The paper's text says that the loss is not regularised. Its public code decays weights by
+5e-4, which over its 78,200 steps leaves e^-20 of a kernel that has no gradient. So networks of full size are
+trained with and without.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from typing import final
 
 import numpy as np
 import torch
-from torch.nn.functional import avg_pool2d
 
 from deeplimit.common.measurement import Running
 from deeplimit.networks.architectures import convolutional
 from deeplimit.networks.residual_network import ResidualNetwork
 from deeplimit.papers.figures import trained_pictures as pictures
+from deeplimit.papers.figures.images import Images
 from deeplimit.papers.figures.over_repeats import slope
 from deeplimit.papers.figures.recipe import COHEN, Check, Found, Numbers, Picture, Recipe
-from deeplimit.trained.datasets import Data, digits, mnist
 from deeplimit.trained.diagnosis import DepthDiagnosis, diagnose
 from deeplimit.trained.diagnosis.norms import LayerNorms
 from deeplimit.trained.diagnosis.stacks import Stack
@@ -46,16 +45,15 @@ PLAIN, DECAYED = "without weight decay", "with weight decay"
 @final
 @dataclass(frozen=True)
 class Size:
-    """How much is trained: depths, pixels per side, epochs, and the weight decays by their names."""
+    """How much is trained: depths, epochs, and the weight decays by their names."""
 
     depths: tuple[int, ...]
-    pixels: int
     epochs: int
     decays: tuple[tuple[str, float], ...]
 
 
-QUICK = Size((6, 12, 24), 8, 12, ((PLAIN, 0.0),))
-FULL = Size((8, 16, 33, 65, 121), 14, 20, ((PLAIN, 0.0), (DECAYED, 1.0)))
+QUICK = Size((6, 12, 24), 12, ((PLAIN, 0.0),))
+FULL = Size((8, 16, 33, 65, 121), 20, ((PLAIN, 0.0), (DECAYED, 1.0)))
 
 
 @final
@@ -72,18 +70,6 @@ class UniformByFanIn(Initialisation):
             empty = torch.empty(depth, *shape, dtype=torch.float64)
             found[weight.name] = empty.uniform_(-bound, bound, generator=generator)
         return found
-
-
-@cache
-def _images(pixels: int) -> Data:
-    """Return digits of 8 pixels per side, or MNIST's of 14."""
-    whole = digits() if pixels == QUICK.pixels else mnist(flatten=False)
-    parts = [
-        x.reshape(len(x), 1, pixels, pixels) if pixels == QUICK.pixels else avg_pool2d(x, 2)
-        for x in (whole.inputs, whole.test_inputs)
-    ]
-    name = f"{whole.name}, {pixels} x {pixels}"
-    return Data(name, parts[0], whole.targets, parts[1], whole.test_targets, whole.classes, whole.citations)
 
 
 @final
@@ -106,18 +92,19 @@ class Convolutions:
         return float(self.diagnoses[kernel].findings[0].norms["participation ratio"].values[-1])
 
 
-def _train(quick: bool, seed: int, device: str, running: Running) -> Iterator[Convolutions]:
-    size = QUICK if quick else FULL
+def _train(images: Images, quick: bool, seed: int, device: str, running: Running) -> Iterator[Convolutions]:
+    size, data = QUICK if quick else FULL, images.pictures(quick)
+    channels, height, width = data.shape
     for place, (name, decay) in enumerate(size.decays):
         report = train(
-            convolutional(CHANNELS, "relu", size=(size.pixels, size.pixels), exponent=0.0),
+            convolutional(CHANNELS, "relu", size=(height, width), exponent=0.0),
             size.depths,
-            _images(size.pixels),
+            data,
             optimizer=AdamW(RATE, every=max(size.epochs // 2, 1), factor=0.3, weight_decay=decay),
             batch=64,
             epochs=size.epochs,
             initial=UniformByFanIn(),
-            ends=PooledEnds(1, 10),
+            ends=PooledEnds(channels, data.outputs),
             seed=seed,
             device=device,
             **running.share(place / len(size.decays), (place + 1) / len(size.decays), name).arguments(),
@@ -126,18 +113,18 @@ def _train(quick: bool, seed: int, device: str, running: Running) -> Iterator[Co
         diagnoses = {
             kernel: diagnose(
                 {depth: [{"A": one[kernel]} for one in ones] for depth, ones in weights.items()},
-                spatial=(size.pixels, size.pixels),
+                spatial=(height, width),
             )
             for kernel in KERNELS
         }
         yield Convolutions(name, report, diagnoses)
 
 
-def largest_norms(quick: bool, seed: int, device: str, running: Running) -> Found:
+def largest_norms(images: Images, quick: bool, seed: int, device: str, running: Running) -> Found:
     """Figure 7: spectral norms of the kernels, and the largest ones, against depth."""
     numbers: Numbers = {"panels": [{"of": kernel, "curves": []} for kernel in KERNELS]}
     checks, findings = [], []
-    for networks in _train(quick, seed, device, running):
+    for networks in _train(images, quick, seed, device, running):
         for panel, kernel, exponent in zip(numbers["panels"], KERNELS, (ALPHA, BETA), strict=True):
             curve = networks.curve(kernel, "maximum")
             panel["curves"].append(curve)
@@ -159,7 +146,7 @@ def largest_norms(quick: bool, seed: int, device: str, running: Running) -> Foun
         )
         findings.append(f"{networks.name}: {told} of the test set are right at each depth.{less}")
     findings.append(
-        "these are networks of one stage on digits, in place of CIFAR-10. They say what the paper's criteria"
+        f"these are networks of one stage on {images.objects}. They say what the paper's criteria"
         " can tell, not what its networks are."
     )
     return numbers, checks, findings
@@ -176,11 +163,11 @@ def _all_norms(networks: Convolutions, kernel: str) -> Numbers:
     return {"depths": np.array(depths), "values": np.array(values)}
 
 
-def sparsity(quick: bool, seed: int, device: str, running: Running) -> Found:
+def sparsity(images: Images, quick: bool, seed: int, device: str, running: Running) -> Found:
     """Figure 8: roots of sums of squares and scaled increments of the kernels against depth."""
     numbers: Numbers = {"panels": [{"of": kernel, "curves": []} for kernel in KERNELS]}
     checks, told, ratios = [], [], []
-    for networks in _train(quick, seed, device, running):
+    for networks in _train(images, quick, seed, device, running):
         for panel, kernel, exponent in zip(numbers["panels"], KERNELS, (ALPHA, BETA), strict=True):
             increments = networks.curve(kernel, "increments", exponent)
             squares = networks.curve(kernel, "root sum of squares")
@@ -214,19 +201,20 @@ def sparsity(quick: bool, seed: int, device: str, running: Running) -> Found:
     return numbers, checks, findings
 
 
-FIGURES = (
-    Recipe(
-        COHEN,
-        7,
-        "spectral norms against depth, for convolutional networks on digits in place of CIFAR-10",
-        largest_norms,
-        Picture(pictures.norms, (10.0, 4.2)),
-    ),
-    Recipe(
-        COHEN,
-        8,
-        "increments and root sum of squares, for convolutional networks on digits in place of CIFAR-10",
-        sparsity,
-        Picture(pictures.sparsity, (10.0, 4.4)),
-    ),
-)
+def on_images(images: Images) -> tuple[Recipe, ...]:
+    """Return Figures 7 and 8."""
+    rows = (
+        (7, "spectral norms against depth", largest_norms, pictures.norms, (10.0, 4.2)),
+        (8, "increments and root sum of squares", sparsity, pictures.sparsity, (10.0, 4.4)),
+    )
+    return tuple(
+        Recipe(
+            COHEN,
+            number,
+            f"{title}, for convolutional networks on {images.objects}",
+            partial(run, images),
+            Picture(draw, size),
+            images.citations,
+        )
+        for number, title, run, draw, size in rows
+    )

@@ -1,7 +1,7 @@
 """Networks that several figures share, trained as in Cohen et al. (2021).
 
 Settings are those of the paper's public code: Adam, where the text says stochastic gradient descent, and
-inputs that are divided by their norms, as targets are. MNIST has 5,000 images here instead of 70,000.
+inputs that are divided by their norms, as targets are. MNIST has 5,000 images unless it comes from OpenML.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import torch
 
 from deeplimit.common.measurement import Running
 from deeplimit.networks.architectures import fully_connected
+from deeplimit.papers.figures.images import PACKAGED, Images
 from deeplimit.papers.figures.over_repeats import slope
 from deeplimit.statistics.power_law import solution
-from deeplimit.trained.datasets import Data, embedded_mnist, synthetic_system
+from deeplimit.trained.datasets import Data, synthetic_system
 from deeplimit.trained.diagnosis import DepthDiagnosis, diagnose
 from deeplimit.trained.training import Adam, Optimizer, SmallGaussian, Stop, TrainingReport, train
 
@@ -41,18 +42,19 @@ class Sweep:
     Attributes:
         name: the data, in words.
         activation: "tanh" with one δ >= 0 for all layers, or "relu" with one δ per layer.
-        data: function that returns them, of whether at reduced size.
+        data: function of the images and of whether at reduced size that returns them.
         quick, full: depths at both sizes.
         repeats: networks per depth at both sizes.
         sums, increments: published slopes of the sum of all layers and of the scaled increments.
         patience: epochs in a row without a loss that is lower by 1 %, after which training ends.
         optimizer: how weights follow gradients.
         initial: size of the weights before training, times L.
+        images: what MNIST is.
     """
 
     name: str
     activation: str
-    data: Callable[[bool], Data]
+    data: Callable[[Images, bool], Data]
     quick: tuple[int, ...]
     full: tuple[int, ...]
     repeats: tuple[int, int]
@@ -61,6 +63,7 @@ class Sweep:
     patience: int = 5
     optimizer: Optimizer = ADAM
     initial: float = 0.01
+    images: Images = PACKAGED
 
     @property
     def is_shared(self) -> bool:
@@ -69,7 +72,7 @@ class Sweep:
 
     def train(self, quick: bool, seed: int, device: str, running: Running) -> TrainingReport:
         """Return the trained networks, from the store where it holds them."""
-        data = self.data(quick)
+        data = self.data(self.images, quick)
         shared = "delta" if self.is_shared else ()
         return train(
             fully_connected(data.outputs, self.activation, exponent=0.0),
@@ -93,12 +96,12 @@ class Sweep:
         return diagnose(trained.weights(), homogeneous=not self.is_shared)
 
 
-def _synthetic(quick: bool) -> Data:
+def _synthetic(images: Images, quick: bool) -> Data:
     return synthetic_system()
 
 
-def _embedded(quick: bool) -> Data:
-    return embedded_mnist(test=3976 if quick else 1000)
+def _embedded(images: Images, quick: bool) -> Data:
+    return images.embedded(quick)
 
 
 _SYNTHETIC = partial(Sweep, "synthetic data", data=_synthetic, full=FULL)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 from deeplimit.common.measurement import Running
 from deeplimit.common.verdict import RegimeVerdict
 from deeplimit.papers.figures import trained_pictures as pictures
+from deeplimit.papers.figures.images import PACKAGED, Images
 from deeplimit.papers.figures.recipe import COHEN, Check, Found, Numbers, Picture, Recipe
 from deeplimit.papers.figures.trained_networks import (
     BATCH,
@@ -105,10 +107,16 @@ class Trained:
 
 
 def train_all(
-    sweeps: tuple[Sweep, ...], quick: bool, seed: int, device: str, running: Running
+    sweeps: tuple[Sweep, ...],
+    quick: bool,
+    seed: int,
+    device: str,
+    running: Running,
+    images: Images = PACKAGED,
 ) -> Iterator[Trained]:
     """Yield the sweeps, trained and diagnosed."""
-    for place, sweep in enumerate(sweeps):
+    for place, each in enumerate(sweeps):
+        sweep = replace(each, images=images)
         name = f"{sweep.activation}, {sweep.name}"
         share = running.share(place / len(sweeps), (place + 1) / len(sweeps), name)
         report = sweep.train(quick, seed, device, share)
@@ -156,11 +164,11 @@ def weights_over_layers(quick: bool, seed: int, device: str, running: Running) -
     return _plain(numbers), checks, findings
 
 
-def scaling_of_tanh(quick: bool, seed: int, device: str, running: Running) -> Found:
+def scaling_of_tanh(images: Images, quick: bool, seed: int, device: str, running: Running) -> Found:
     """Figure 2: δ and the sum of all layers against depth, tanh."""
     numbers: Numbers = {"panels": [{"of": "max |δ|", "curves": []}, {"of": "‖Σ A‖", "curves": []}]}
     checks, findings = [], []
-    for trained in train_all(TANH, quick, seed, device, running):
+    for trained in train_all(TANH, quick, seed, device, running, images):
         name, weights = trained.sweep.name, trained.weights
         checks += factor_checks(name, weights, trained.diagnosis)
         factors = np.array([float(s["delta"].abs().max()) for ones in weights.values() for s in ones])
@@ -245,11 +253,11 @@ def _task(trained: Trained) -> str:
     return text if found > right + 0.05 else f"{text} A limit that is affine, as (14) is, can do no more."
 
 
-def hypothesis_for_tanh(quick: bool, seed: int, device: str, running: Running) -> Found:
+def hypothesis_for_tanh(images: Images, quick: bool, seed: int, device: str, running: Running) -> Found:
     """Figure 3: increments and root sum of squares of A, and its decomposition, tanh."""
     numbers: Numbers = {"curves": []}
     checks, findings = [], []
-    for place, trained in enumerate(train_all(TANH, quick, seed, device, running)):
+    for place, trained in enumerate(train_all(TANH, quick, seed, device, running, images)):
         numbers["curves"].append(_increments_and_squares(trained))
         if place == 0:
             numbers |= _decomposed(trained)
@@ -330,11 +338,11 @@ def _plain(numbers: Numbers) -> Numbers:
     }
 
 
-def scaling_of_relu(quick: bool, seed: int, device: str, running: Running) -> Found:
+def scaling_of_relu(images: Images, quick: bool, seed: int, device: str, running: Running) -> Found:
     """Figure 4: the sum of all layers |δ|A against depth, and δ against the layer, ReLU."""
     numbers: Numbers = {"curves": []}
     checks, findings = [], []
-    for place, trained in enumerate(train_all(RELU, quick, seed, device, running)):
+    for place, trained in enumerate(train_all(RELU, quick, seed, device, running, images)):
         name, sums = trained.sweep.name, trained.norm("cumulative sum")
         numbers["curves"].append(trained.curve(sums))
         checks.append(sum_check(trained))
@@ -359,11 +367,11 @@ def scaling_of_relu(quick: bool, seed: int, device: str, running: Running) -> Fo
     return numbers, checks, findings
 
 
-def hypothesis_for_relu(quick: bool, seed: int, device: str, running: Running) -> Found:
+def hypothesis_for_relu(images: Images, quick: bool, seed: int, device: str, running: Running) -> Found:
     """Figure 5: increments and root sum of squares of |δ|A, and its decomposition, ReLU."""
     numbers: Numbers = {"curves": []}
     checks, findings = [], []
-    for place, trained in enumerate(train_all(RELU, quick, seed, device, running)):
+    for place, trained in enumerate(train_all(RELU, quick, seed, device, running, images)):
         numbers["curves"].append(_increments_and_squares(trained))
         if place == 0:
             numbers |= _decomposed(trained)
@@ -420,40 +428,30 @@ def _layers_left(trained: Trained) -> str:
     )
 
 
-FIGURES = (
-    Recipe(
-        COHEN,
-        1,
-        "trained weights against the layer",
-        weights_over_layers,
-        Picture(pictures.entries, (11.0, 3.8)),
-    ),
-    Recipe(
-        COHEN,
-        2,
-        "δ and the sum of A against depth, tanh",
-        scaling_of_tanh,
-        Picture(pictures.scaling, (10.0, 4.2)),
-    ),
-    Recipe(
-        COHEN,
-        3,
-        "increments and trend of A, tanh",
-        hypothesis_for_tanh,
-        Picture(pictures.hypothesis, (10.0, 4.4)),
-    ),
-    Recipe(
-        COHEN,
-        4,
-        "the sum of |δ|A against depth and δ against the layer, ReLU",
-        scaling_of_relu,
-        Picture(pictures.signs, (10.0, 4.2)),
-    ),
-    Recipe(
-        COHEN,
-        5,
-        "increments and trend of |δ|A, ReLU",
-        hypothesis_for_relu,
-        Picture(pictures.hypothesis, (10.0, 4.4)),
-    ),
+ON_SYNTHETIC_DATA = Recipe(
+    COHEN,
+    1,
+    "trained weights against the layer",
+    weights_over_layers,
+    Picture(pictures.entries, (11.0, 3.8)),
 )
+
+
+def on_images(images: Images) -> tuple[Recipe, ...]:
+    """Return Figures 2 to 5, whose second half is on MNIST."""
+    rows = (
+        (2, "δ and the sum of A against depth, tanh", scaling_of_tanh, pictures.scaling, (10.0, 4.2)),
+        (3, "increments and trend of A, tanh", hypothesis_for_tanh, pictures.hypothesis, (10.0, 4.4)),
+        (
+            4,
+            "the sum of |δ|A against depth and δ against the layer, ReLU",
+            scaling_of_relu,
+            pictures.signs,
+            (10.0, 4.2),
+        ),
+        (5, "increments and trend of |δ|A, ReLU", hypothesis_for_relu, pictures.hypothesis, (10.0, 4.4)),
+    )
+    return tuple(
+        Recipe(COHEN, number, title, partial(run, images), Picture(draw, size), images.citations)
+        for number, title, run, draw, size in rows
+    )

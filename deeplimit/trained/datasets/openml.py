@@ -62,7 +62,7 @@ def openml(
     held = validation.integer(test, "test", minimum=1)
     if folder is not None and not isinstance(folder, (str, os.PathLike)):
         raise TypeError(f"folder must be a path, got {validation.named(folder)}.")
-    pixels, labels = _fetched(name, shape, folder)
+    pixels, labels = fetched(name, folder)
     if held >= len(pixels):
         raise ValueError(f"test must leave images for training, got {held} of {len(pixels)} images.")
     train, last = standardised(pixels[:-held], pixels[-held:], (0, 2, 3))
@@ -71,10 +71,9 @@ def openml(
     return Data(name, train, labels[:-held], last, labels[-held:], CLASSES, (SOURCES[name], OPENML))
 
 
-def _fetched(
-    name: str, shape: tuple[int, ...], folder: str | os.PathLike[str] | None
-) -> tuple[Tensor, Tensor]:
-    """Return images (n, *shape) and labels (n,) as OpenML has them."""
+def fetched(name: str, folder: str | os.PathLike[str] | None = None) -> tuple[Tensor, Tensor]:
+    """Return images (n, *shape), pixels from 0 to 255, and labels (n,) as OpenML has them."""
+    shape = SHAPES[name]
     try:
         from sklearn.datasets import fetch_openml
     except ModuleNotFoundError as error:
