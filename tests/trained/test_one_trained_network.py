@@ -168,7 +168,11 @@ def test_tied_layers_of_a_module_are_refused_with_the_reason():
     network = make(Transformer, depth=6)
     network.blocks = nn.ModuleList([network.blocks[0]] * 6)
     assert_refused(
-        lambda: diagnose_network(network, batch=tokens()), ValueError, "Transformer", "same numbers"
+        lambda: diagnose_network(network, batch=tokens()),
+        ValueError,
+        "Transformer",
+        "same numbers",
+        "dl.check_depth(model, x)",
     )
 
 

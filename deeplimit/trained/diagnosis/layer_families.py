@@ -64,6 +64,11 @@ class NoNumberedWeightsError(ValueError):
 
 SAME = "hold the same numbers"
 """What a reason says of layers that are copies."""
+COPIES = (
+    "Copies do not differ over depth: they are neither smooth nor independent. dl.check_depth(model, x) says"
+    " how their depth is scaled."
+)
+"""What to do with a network whose layers are all copies."""
 
 
 class SameLayersError(ValueError):

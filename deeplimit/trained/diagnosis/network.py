@@ -15,7 +15,7 @@ from deeplimit.trained.diagnosis import wording
 from deeplimit.trained.diagnosis.branch_functions import functions_on
 from deeplimit.trained.diagnosis.influence import Influence, influence
 from deeplimit.trained.diagnosis.invariants import invariants
-from deeplimit.trained.diagnosis.layer_families import NoNumberedWeightsError, families
+from deeplimit.trained.diagnosis.layer_families import COPIES, SAME, NoNumberedWeightsError, families
 from deeplimit.trained.diagnosis.layer_gram import LayerGram, repeated
 from deeplimit.trained.diagnosis.network_report import NOISE, STATES, WEIGHTS, Examined, NetworkDiagnosis
 from deeplimit.trained.diagnosis.networks_of_sweep import made_by
@@ -59,7 +59,9 @@ def diagnose_network(
     objects = _examined(pooled, seed, left_out)
     if not objects:
         reasons = [f"{name}: {reason.rstrip('.')}." for name, reason in [*left_out.items()][:3]]
-        if not isinstance(replicates[0], nn.Module):
+        if all(SAME in reason for reason in left_out.values()):
+            reasons.append(COPIES)
+        elif not isinstance(replicates[0], nn.Module):
             reasons.append("dl.diagnose(model, batch=x) takes the module: its branches are functions.")
         told = f"{first.source.name} must have layers that can be compared over depth, got none:"
         raise ValueError("\n- ".join([told, *reasons]))

@@ -15,7 +15,7 @@ from deeplimit.common.global_state import seeded
 from deeplimit.modules.trace.batches import as_batch
 from deeplimit.modules.trace.branches import record
 from deeplimit.trained.diagnosis.invariants import invariants
-from deeplimit.trained.diagnosis.layer_families import SAME, SameLayersError, families
+from deeplimit.trained.diagnosis.layer_families import COPIES, SAME, SameLayersError, families
 from deeplimit.trained.diagnosis.norms import LEAST_LAYERS
 from deeplimit.trained.diagnosis.sources import Source, finite_numbers, source_of
 from deeplimit.trained.diagnosis.stacks import Stack
@@ -186,9 +186,10 @@ def _of_names(source: Source, depth: int, name: str, layers: str | None, seen: S
     if not stacks:
         reasons = "; ".join(f"{key} {reason}" for key, reason in [*left_out.items()][:3])
         are_copies = left_out and all(SAME in reason for reason in left_out.values())
-        raise (SameLayersError if are_copies else ValueError)(
+        told = (
             f"{name} must hold weights that can be compared over depth: {reasons or 'it has vectors alone'}."
         )
+        raise SameLayersError(f"{told} {COPIES}") if are_copies else ValueError(told)
     return Network(depth, stacks, factors, seen is None, tuple(orders))
 
 
