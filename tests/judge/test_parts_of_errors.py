@@ -9,7 +9,9 @@ import pytest
 import torch
 
 import deeplimit as dl
+from deeplimit.driving.between_layers import unseen_share
 from deeplimit.judge.convergence.pairing import NO_GAP, UNKNOWN_GAP, Pairing
+from deeplimit.judge.convergence.verdict import UNSEEN
 from deeplimit.statistics.power_law import ErrorEstimates, fit_floor
 
 LEVEL = 1e-5
@@ -269,3 +271,36 @@ def test_a_jump_that_layers_see_late_is_no_other_limit(factor, rule):
     assert report.rule == rule
     right = dl.compare(network, lambda t, h: torch.tanh(h).double() @ weight(t).T, depths=(10, 20, 40, 80))
     assert right.verdict == "converges"
+
+
+def wave(frequency):
+    """Return weights that go through `frequency` periods, of mean 0 over a period."""
+    turn = torch.tensor([[0.0, 1.0], [-1.0, 0.5]], dtype=torch.float64)
+    return dl.Trend(lambda t: math.cos(2 * math.pi * frequency * t) * turn)
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_weights_that_layers_do_not_follow_have_no_limit_in_sight(is_read):
+    """All depths read one and the same value of a wave with a period per layer, and tend to its equation."""
+    network = dl.res1(2, "tanh", weights=wave(64))
+    limit = network.limit() if is_read else dl.res1(2, "tanh", weights=wave(0)).limit()
+    report = dl.compare(network, limit, depths=(4, 8, 16, 32, 64), paths=64)
+    assert (report.verdict, report.rule) == ("cannot tell", "layers_miss_the_weights")
+    assert not np.isfinite(report.rate)
+
+
+@pytest.mark.parametrize(("is_read", "verdict"), [(True, "converges"), (False, "does not converge")])
+def test_weights_that_layers_follow_have_one(is_read, verdict):
+    network = dl.res1(2, "tanh", weights=wave(1))
+    limit = network.limit() if is_read else dl.res1(2, "tanh", weights=wave(0)).limit()
+    assert dl.compare(network, limit, depths=(16, 32, 64, 128), paths=64).verdict == verdict
+
+
+@pytest.mark.parametrize("frequency", [1, 8, 16, 20, 50, 64, 128])
+def test_what_lies_between_layers(frequency):
+    """Lines between L points miss 1 - cos(πf/L) of a wave."""
+    share = unseen_share(lambda t: torch.cos(2 * torch.pi * frequency * t + 0.3)[:, None], 64)
+    if frequency <= 20:
+        assert share == pytest.approx(1 - math.cos(math.pi * frequency / 64), abs=0.02)
+    else:
+        assert share > UNSEEN

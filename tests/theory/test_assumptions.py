@@ -303,11 +303,30 @@ def test_an_activation_that_reads_the_entries_beside_is_refused(sigma):
         dl.res1(6, sigma)
 
 
-def test_layers_with_a_memory_have_their_limit_at_the_critical_exponent_alone():
+def test_layers_with_a_memory_have_their_limit_at_the_critical_exponent_and_none_above():
     made = {exponent: dl.res1(4, "tanh", weights=dl.AR1(0.5), exponent=exponent) for exponent in (0.5, 1.5)}
     assert made[0.5].regime().name == "sde"
     assert isinstance(made[0.5].limit(), dl.ColouredSDE)
-    assert made[1.5].regime().name != "sde"
+    assert made[1.5].regime().name == "identity"
+    assert dl.res1(4, "tanh", weights=dl.AR1(0.5), exponent=0.3).regime().name == "no theorem"
+
+
+@pytest.mark.parametrize("law", [dl.AR1(0.5), dl.AR1(-0.5), dl.MovingAverage((1, 0.5, 0.25))])
+def test_layers_with_a_memory_tend_to_the_identity_and_to_nothing_else(law):
+    network = dl.res1(6, "relu", weights=law, exponent=0.75)
+    report = dl.compare(network, depths=(16, 32, 64, 128, 256), paths=512)
+    assert (report.verdict, report.predicted_rate) == ("converges", 0.25)
+    assert report.rate_interval[0] <= 0.25 <= report.rate_interval[1]
+    wrong = dl.compare(network, lambda t, h: h, depths=(16, 32, 64, 128, 256), paths=512)
+    assert wrong.verdict == "does not converge"
+
+
+def test_the_drift_of_a_long_memory_is_not_taken_for_the_order():
+    """Errors of ReLU fall like L^-0.36 at depths to 256, where the theorem's order is 0.1."""
+    network = dl.res1(6, "relu", weights=dl.AR1(0.9), exponent=0.6)
+    report = dl.compare(network, depths=(16, 32, 64, 128, 256), paths=512)
+    assert report.verdict != "does not converge"
+    assert not report.rate_interval[0] > 0.1
 
 
 def test_states_that_stop_far_out_are_not_said_to_explode():

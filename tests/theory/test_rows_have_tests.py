@@ -102,6 +102,10 @@ TESTS = {
         "driving/test_autoregressive.py",
         "test_res1_tends_to_the_stretched_equation_with_its_drift",
     ),
+    "ColouredIdentity": (
+        "theory/test_assumptions.py",
+        "test_layers_with_a_memory_tend_to_the_identity_and_to_nothing_else",
+    ),
     "PreNormDiffusion": (
         "theory/test_prenorm.py",
         "test_with_the_identity_states_move_by_a_standard_normal_vector_at_every_depth",

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from deeplimit.common.verdict import ConvergenceVerdict, Judgement, all_said, first, judge, said
+from deeplimit.driving.between_layers import unseen_share_of_weights
 from deeplimit.driving.jumps import jump_of_weights
 from deeplimit.judge.convergence import verdict, wording
 from deeplimit.judge.convergence.pairing import Correction, Pairing, Reads, log_bias
@@ -601,22 +602,23 @@ def _judged(
 ) -> Outcome:
     """Fit order and floor of each part, and judge; it always rests on the times that all depths share."""
     known = pairing.correction is Correction.KNOWN
+    unseen = unseen_share_of_weights(task.network.channels, task.grid.depths[-1], task.seed)
     floors, judged = [], []
     for part in (part for part in estimated.parts if part.decides):
         floor = part.floor()
         lifted = part.judged
         if floor.probability >= 1 - verdict.DOUBTFUL and known:
             lifted = above_floor(lifted, floor.share)
-        evidence = part.evidence(lifted, floor, pairing, levels)
         apart = pairing.apart(part.shown.log_errors[-1], part.is_gap)
         is_scheme = task.splits and not part.is_gap and pairing.falls
         uncertain = pairing.order is not None and pairing.order.uncertain
         evidence = dataclasses.replace(
-            evidence,
+            part.evidence(lifted, floor, pairing, levels),
             apart=apart,
             apart_by_paths=pairing.apart_by_paths,
             is_scheme=is_scheme,
             is_uncertain=uncertain,
+            unseen=unseen,
         )
         judgement = judge(verdict.rules, evidence)
         if judgement.code == verdict.DOES_NOT and pairing.smooth:

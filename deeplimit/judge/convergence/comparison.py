@@ -55,6 +55,7 @@ ASKS = {
     "has_two_depths": Asks.DEPTH,
     "is_far_from_a_power_law": Asks.DEPTH,
     "weights_jump": Asks.NOTHING,
+    "layers_miss_the_weights": Asks.DEPTH,
     "is_still_moving": Asks.DEPTH,
     "grows_ever_more_slowly": Asks.DEPTH,
     "follows_no_power_law": Asks.DEPTH,

@@ -52,6 +52,9 @@ APART_BY_PATHS = 2.0
 """The same, held against differences of the same paths: 1.2 was the largest of 71 right Young equations, of
 Hurst index .6 to .9, widths 1 to 4, depths from 4. At first, differences may fall more slowly than the
 theorem says."""
+UNSEEN = 0.5
+"""A larger part of a function of time between its layers leaves open what deeper networks read: a wave with
+fewer than three layers per period has 1 - cos(π/3) or more."""
 RESOLVED = 3.0
 """Errors below this many times what round-off and the reference allow are not called a wrong limit's."""
 
@@ -108,6 +111,7 @@ class Evidence:
         is_settling: whether networks of two depths differ less and less, about as fast as theory says.
         jump: the largest jump in time of the weights, where another limit would be said and one layer of the
             jump explains errors of this size: layers see it up to one layer late.
+        unseen: the share of weights, as functions of time, that lines between the deepest layers leave.
     """
 
     depths: int
@@ -141,6 +145,7 @@ class Evidence:
     is_uncertain: bool = False
     is_settling: bool = True
     jump: Jump | None = None
+    unseen: float = 0.0
 
     @property
     def grown(self) -> bool:
@@ -245,6 +250,8 @@ def rules(e: Evidence) -> verdict.RuleByRule[ConvergenceVerdict]:
     """Yield the rules on fits of errors that are finite and positive."""
     # A slow order and a floor look the same.
     yield CANNOT_TELL, "has_two_depths", e.depths <= 2
+    # Deeper networks read other weights than these: what they tend to has not been looked at.
+    yield CANNOT_TELL, "layers_miss_the_weights", e.unseen > UNSEEN
     # A scheme of an equation tends to its solution, and the network is one that does tend to something.
     yield CONVERGES, "is_the_limits_scheme", e.is_scheme
     # Errors may be how late layers see a jump, which goes up and down with depth.
@@ -285,6 +292,7 @@ def rules(e: Evidence) -> verdict.RuleByRule[ConvergenceVerdict]:
 
 
 WITHOUT_ORDER = {
+    "layers_miss_the_weights",
     "weights_jump",
     "is_still_moving",
     "grows_ever_more_slowly",

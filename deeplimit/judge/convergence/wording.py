@@ -118,6 +118,11 @@ OF_THE_FIT: Sentences[Evidence] = {
         "two depths cannot tell a slow order from another limit; give at least three, better five over a"
         " factor of 16"
     ),
+    "layers_miss_the_weights": lambda e: (
+        "weights change between the layers of the deepest network: lines from layer to layer miss"
+        f" {e.unseen:.0%} of their root mean square, so deeper networks read other weights; networks deep"
+        " enough to follow them would tell"
+    ),
     "is_the_limits_scheme": lambda e: (
         f"{OWN_GRID * e.on_its_own_grid}the network is the limit's own scheme on its layers, up to round-off,"
         " and its differences fall"
