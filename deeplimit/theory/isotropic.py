@@ -214,6 +214,7 @@ def why_not(network: Network) -> tuple[str, str] | None:
         )
     return (
         "independent layers inside an activation that is not odd, or of a skewed law, have means that add up"
-        " to L^(1 - exponent): to too much below the exponent 1, and to an ODE at 1, if layers are Gaussian.",
+        " to L^(1 - exponent): without bound below the exponent 1, unless states settle where the mean is 0,"
+        " and to an ODE at 1, if layers are Gaussian.",
         "the same network with Brownian() weights and exponent=1.",
     )
