@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -18,6 +19,11 @@ from deeplimit.modules.depth_check.findings import (
 from deeplimit.modules.depth_check.fixes import Fixes
 from deeplimit.modules.depth_check.part_rules import power_in_code
 from deeplimit.modules.depth_check.scaling import BranchScaling, PartScaling
+
+REPARAMETRISED = re.compile(r"\.parametrizations\.|\.weight_(v|orig)$")
+"""Parameters of which torch's reparametrisations make a weight: which function of them is not in the name."""
+SAME_GAIN = 1e-3
+"""A gain that acts as it is stored does so to round-off, of half precision at most."""
 
 
 def has_exponent(scaling: BranchScaling, expected: float, tolerance: float) -> bool | None:
@@ -57,7 +63,10 @@ def against_exponent(
         return
     part = part_that_should_scale(scaling)
     unscaled = [
-        bias for bias in biases_of(scaling) if bias.exponent is None or bias.exponent < expected - SAME
+        bias
+        for bias in biases_of(scaling)
+        if not (bias.scaled and part.role in ("gain", "multiplier"))
+        and (bias.exponent is None or bias.exponent < expected - SAME)
     ]
     if unscaled and part.exponent is not None and part.exponent > expected - SAME:
         for bias in unscaled:
@@ -82,16 +91,19 @@ def against_exponent(
         about="exponent",
     )
     yield replace(told, fix=_multiplied(fixes, scaling, told, factors))
-    if told.parameter != part.name:  # the factor is the output's, which has the biases in it
+    # The factor is the output's, which has the biases in it.
+    if told.parameter != part.name or _acts_by_a_function(part):
         return
-    for bias in unscaled:
-        if any(bias.sizes):
+    # Experts, or branches in parallel, have a projection each.
+    beside = [other for other in scaling.parts if other.role == part.role == "output" and other is not part]
+    for other in (*beside, *unscaled):
+        if any(other.sizes):
             yield Finding(
                 scaling.kind,
-                bias.name,
+                other.name,
                 factor,
-                f"{_own_power(bias)}; it needs the factor of {part.name}.",
-                fix=fixes.multiply(bias.name, factors),
+                f"{_own_power(other)}; it needs the factor of {part.name}.",
+                fix=fixes.multiply(other.name, factors),
                 about="exponent",
             )
 
@@ -105,9 +117,22 @@ def _own_power(part: PartScaling) -> str:
 def _multiplied(fixes: Fixes, scaling: BranchScaling, found: Finding, factors: Sequence[float]) -> str:
     """Return the line that multiplies what a finding names by these factors."""
     part = next(part for part in scaling.parts if part_name(part, scaling) == found.parameter)
-    if part.role in ("multiplier", "skip"):
+    if part.role in ("multiplier", "skip") or _acts_by_a_function(part):
         return fixes.multiply_output(factors)
     return fixes.multiply(part.name, factors)
+
+
+def _acts_by_a_function(part: PartScaling) -> bool:
+    """Whether the module uses a function of a parameter, so that a factor of it is none of the branch.
+
+    A direction that is normalised (weight norm, spectral norm), a gate behind a sigmoid.
+    """
+    if REPARAMETRISED.search(part.name):
+        return True
+    stored = None if part.weight is None else part.weight.size
+    return (
+        part.role == "gain" and stored is not None and abs(stored - part.layers[-1][0]) > SAME_GAIN * stored
+    )
 
 
 def _zero(scaling: BranchScaling, expected: float, fixes: Fixes) -> Finding:

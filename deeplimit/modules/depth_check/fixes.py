@@ -102,7 +102,7 @@ class Fixes:
             which = f"  # in layers {list(places[-1])} of {self.layers[-1]}" if places else ""
             return in_forward(f"x = x + {factor} * branch(x){which}")
         header, path = self._each(self.scaling.hooked, places, module=True)
-        return f"{header}{path}.register_forward_hook(lambda module, given, out: {self._times(factor)})"
+        return f"{header}{self._hook(path, factor)}"
 
     def multiply_each(self, parameter: str, factor: str) -> str:
         """Return the line that multiplies a parameter, or else the projection's output, by code in i."""
@@ -112,8 +112,12 @@ class Fixes:
         if not self._loops(self.scaling.hooked):
             return in_forward(f"x = x + {factor} * branch(x)  # in layer i")
         header, path = self._each(self.scaling.hooked, module=True)
-        hook = f"lambda module, given, out, i=i: {self._times(f'({factor})')}"
-        return f"{header}{path}.register_forward_hook({hook})"
+        return f"{header}{self._hook(path, factor)}"
+
+    def _hook(self, path: str, factor: str) -> str:
+        """Return the code that multiplies what a module returns by a factor, which is computed at once."""
+        hook = f"lambda module, given, out, factor={factor}: {self._times('factor')}"
+        return f"{path}.register_forward_hook({hook})"
 
     def _times(self, factor: str) -> str:
         """Return the code of an output times a factor; attention returns its weights, too."""

@@ -5,6 +5,7 @@ decides.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from deeplimit.common import verdict
 from deeplimit.modules.depth_check.exponents import Exponent
@@ -16,6 +17,39 @@ network.
 
 NOT_DEEPENED = "as many at every depth"
 """Meaning of branches whose number does not change: those of one module, or of its stem."""
+
+
+class Critical(NamedTuple):
+    """The exponent at which all updates together have one size, with the ends that alignment leaves it."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Distance(NamedTuple):
+    """How far an exponent lies above the critical one, with an interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, exponent: Exponent, critical: Critical) -> Distance:
+        """Return the distance of an exponent from the critical one."""
+        return cls(
+            exponent.value - critical.value, exponent.low - critical.high, exponent.high - critical.low
+        )
+
+    @property
+    def is_above(self) -> bool:
+        """Whether updates are clearly smaller than at the critical exponent."""
+        return self.value > MARGIN or self.low > SURE
+
+    @property
+    def is_below(self) -> bool:
+        """Whether they are clearly larger."""
+        return self.value < -MARGIN or self.high < -SURE
 
 
 @dataclass(frozen=True)
@@ -39,7 +73,7 @@ class Evidence:
     """
 
     exponent: Exponent | None
-    critical: float
+    critical: Critical
     swept: bool
     moving: bool
     adapter: bool
@@ -51,12 +85,12 @@ class Evidence:
     @property
     def smaller(self) -> bool:
         """Whether updates are clearly smaller than at the critical exponent."""
-        return self.exponent is not None and self.exponent.value > self.critical + MARGIN
+        return self.exponent is not None and Distance.of(self.exponent, self.critical).is_above
 
     @property
     def larger(self) -> bool:
         """Whether updates are clearly larger than at the critical exponent."""
-        return self.exponent is not None and self.exponent.value < self.critical - MARGIN
+        return self.exponent is not None and Distance.of(self.exponent, self.critical).is_below
 
     @property
     def bounded(self) -> bool:
@@ -76,7 +110,10 @@ class Evidence:
 TURNED = 0.5
 """Cosine above which a state still points where it began. Updates of the state's size in total leave 0.7."""
 MARGIN = 0.2
-"""Exponents closer than this to the critical one are taken for it."""
+"""Exponents that are further than this from the critical one are not taken for it, however uncertain."""
+SURE = 0.1
+"""Nor are those whose whole interval is further than this: updates of all layers then change by a fifth
+where the depth is tenfold."""
 
 
 def meanings(e: Evidence) -> verdict.RuleByRule[str]:
@@ -112,16 +149,18 @@ def meanings(e: Evidence) -> verdict.RuleByRule[str]:
     # Updates are too large, and grow with the stream.
     yield "explosion", "explodes", e.larger
     # The critical exponent is 1/2.
-    yield "neural-SDE-like", "is_critical_for_independent_layers", e.critical == 0.5
+    yield "neural-SDE-like", "is_critical_for_independent_layers", e.critical.value == 0.5
     # The critical exponent is 1.
-    yield "neural-ODE-like", "is_critical_for_aligned_layers", e.critical == 1.0
+    yield "neural-ODE-like", "is_critical_for_aligned_layers", e.critical.value == 1.0
     # What remains: layers are correlated, as fractional noise is.
     yield "between SDE and ODE", "is_critical_in_between", True
 
 
-def critical_exponent(aligned: tuple[float, float, float] | None) -> float:
+def critical_exponent(aligned: tuple[float, float, float] | None) -> Critical:
     """Return the critical exponent of an alignment: 1/2 and 1 where the interval allows."""
     if aligned is None or aligned[1] <= 0.5:
-        return 0.5
+        return Critical(0.5, 0.5, 0.5)
     value, low, high = aligned
-    return 1.0 if low > 0.75 and high >= 0.95 else min(max(value, 0.5), 1.0)
+    if low > 0.75 and high >= 0.95:
+        return Critical(1.0, 1.0, 1.0)
+    return Critical(*(min(max(end, 0.5), 1.0) for end in (value, low, high)))

@@ -49,6 +49,7 @@ class MeasuredBranch:
         dropped: Probability with which dropout, in training, drops an entry of the skip.
         kept: Share that a velocity keeps from layer to layer where the branch adds to one, else 0.
         hooked: Name of the module whose output is the projection's; "" if no module returns it.
+        scaled: Names of the biases that a gain or a normalisation after them scales.
         counted: Whether it counts among its stream's branches. Experts in one sum count once, a zero adapter
             beside another branch does not count.
     """
@@ -70,6 +71,7 @@ class MeasuredBranch:
     dropped: float = 0.0
     kept: float = 0.0
     hooked: str = ""
+    scaled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -330,6 +332,7 @@ def _summary(
                 part.dropped,
                 part.kept,
                 part.hooked,
+                part.scaled,
             )
         )
     streams = []

@@ -11,7 +11,13 @@ import numpy as np
 
 from deeplimit.common import verdict
 from deeplimit.modules.depth_check.exponents import Exponent, Odd, differ, fit, slope
-from deeplimit.modules.depth_check.meaning import NOT_DEEPENED, Evidence, critical_exponent, meanings
+from deeplimit.modules.depth_check.meaning import (
+    NOT_DEEPENED,
+    Distance,
+    Evidence,
+    critical_exponent,
+    meanings,
+)
 from deeplimit.modules.depth_check.one_depth import (
     Alignment,
     AtOneDepth,
@@ -40,6 +46,7 @@ class PartScaling:
         spread: Largest over smallest size among the layers of the deepest network.
         weight: Entries and fans of the weight in the deepest network; None for numbers in the forward.
         layers: Sizes of the single layers that have it, at each depth.
+        scaled: Whether it is a bias that a gain or a normalisation after it scales.
         thirds: Sizes of queries, keys and values at each depth, where they are fused in one weight.
     """
 
@@ -51,6 +58,7 @@ class PartScaling:
     weight: WeightSize | None
     layers: tuple[tuple[float, ...], ...] = ()
     thirds: tuple[tuple[float, ...], ...] = ()
+    scaled: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,15 +149,16 @@ def scalings(taken: Sequence[AtOneDepth], confidence: float) -> tuple[BranchScal
     return tuple(_scaling(key, kinds[key].kind, kinds[key].stream, taken, level, runaway) for key in order)
 
 
-def excess(branches: Sequence[BranchScaling]) -> dict[int, float]:
+def excess(branches: Sequence[BranchScaling]) -> dict[int, Distance]:
     """Return, by stream, the smallest distance of a branch's exponent above its critical exponent."""
-    found: dict[int, float] = {}
+    found: dict[int, Distance] = {}
     for branch in branches:
-        if branch.exponent is None:
+        if branch.exponent is None or branch.exponent_interval is None:
             continue
         interval = branch.alignment_interval
         aligned = None if branch.alignment is None or interval is None else (branch.alignment, *interval)
-        distance = branch.exponent - critical_exponent(aligned)
+        exponent = Exponent(branch.exponent, 0.0, *branch.exponent_interval, branch.power_law)
+        distance = Distance.of(exponent, critical_exponent(aligned))
         found[branch.stream] = min(found.get(branch.stream, distance), distance)
     return found
 
@@ -366,6 +375,7 @@ def _parts(
     """Return the parts of a kind of branch, output projections first."""
     parts = []
     first = groups[-1][0].branch
+    scaled = {name for measured in groups[-1] for name in measured.scaled}
     roles = {"output": "output", "inner": "inner", "gain": "gains", "gate": "gates", "bias": "biases"}
     for role, field in roles.items():
         listed = [[_numbered(getattr(measured.branch, field)) for measured in group] for group in groups]
@@ -400,6 +410,7 @@ def _parts(
                         tuple(map(_mean, zip(*(weight.thirds for weight in items), strict=True)))
                         for items in weights
                     ),
+                    role == "bias" and all(like in scaled for like in likes),
                 )
             )
     for name, role in (("multiplier", "multiplier"), ("skip", "skip"), ("input multiplier", "entry")):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from deeplimit.common import verdict
-from deeplimit.modules.depth_check.meaning import MARGIN
+from deeplimit.modules.depth_check.meaning import Distance
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Evidence:
     growth_exponent: float | None
     normalised: bool
     renormed: bool
-    excess: float | None = None  # smallest distance of a branch's exponent above its critical one
+    excess: Distance | None = None  # the smallest of a branch's exponent above its critical one
     turned: tuple[float | None, ...] = ()
     mixed: tuple[float, ...] = ()
 
@@ -41,7 +41,7 @@ class Evidence:
     def grows_like_a_power(self) -> bool:
         """Whether the state grows with depth, by more than updates of one size in total do."""
         # Updates above their critical exponent make it grow by that power themselves.
-        own = -self.excess if self.excess is not None and self.excess < -MARGIN else 0.0
+        own = -self.excess.value if self.excess is not None and self.excess.is_below else 0.0
         rises = self.growth_exponent is not None and self.growth_exponent > OUTGROWN + own
         return rises and self.growth[-1] > LARGE
 
@@ -62,7 +62,7 @@ class Evidence:
 
         Their growth is exponential in a power of the depth; fluctuations hide that it steepens.
         """
-        larger = self.excess is not None and self.excess < -MARGIN
+        larger = self.excess is not None and self.excess.is_below
         slopes = [slope for _, slope in slopes_of(self.sums, self.growth)]
         return (
             larger and not self.normalised and not self.renormed and len(slopes) > 1 and min(slopes) > POWER
@@ -201,15 +201,15 @@ def meanings(e: Evidence) -> verdict.RuleByRule[str]:
             and all(abs(whole) > DRIFT for whole in e.log_skips)
             and e.drift == 0
             and e.excess is not None
-            and e.excess > -MARGIN
+            and not e.excess.is_below
         ),
     )
     # Updates vanish, all together.
-    yield "identity", "stands_still", e.excess > MARGIN if e.excess is not None else e.kept[-1] > 0.999
+    yield "identity", "stands_still", e.excess.is_above if e.excess is not None else e.kept[-1] > 0.999
     # Updates do not make it grow, and yet it does.
-    yield OUTGROWS, "outgrows", e.excess is not None and e.excess > -MARGIN and e.grows_like_a_power
+    yield OUTGROWS, "outgrows", e.excess is not None and not e.excess.is_below and e.grows_like_a_power
     # All updates together have a size that does not depend on the depth.
-    yield "finite clock", "has_a_finite_clock", e.excess is not None and e.excess > -MARGIN
+    yield "finite clock", "has_a_finite_clock", e.excess is not None and not e.excess.is_below
     # Post-norm with updates that are too large.
     yield "forgets its input (post-norm)", "is_turned_at_any_depth", e.renormed
     # Pre-norm with updates that are too large: they do not grow with the stream, which so outgrows them.

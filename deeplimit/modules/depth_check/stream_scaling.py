@@ -10,6 +10,7 @@ from types import MappingProxyType
 from deeplimit.common import verdict
 from deeplimit.modules.depth_check import wording
 from deeplimit.modules.depth_check.exponents import slope
+from deeplimit.modules.depth_check.meaning import Distance
 from deeplimit.modules.depth_check.one_depth import AtOneDepth
 from deeplimit.modules.depth_check.stream_meaning import EXPLOSIONS, OUTGROWS, Evidence, meanings, power
 
@@ -76,7 +77,7 @@ class StreamScaling:
 
 
 def streams(
-    taken: Sequence[AtOneDepth], excess: Mapping[int, float] = MappingProxyType({})
+    taken: Sequence[AtOneDepth], excess: Mapping[int, Distance] = MappingProxyType({})
 ) -> tuple[StreamScaling, ...]:
     """Return the scaling of every stream that all depths have.
 
@@ -86,7 +87,7 @@ def streams(
     return tuple(_scaling(number, taken, excess.get(number)) for number in range(count))
 
 
-def _scaling(number: int, taken: Sequence[AtOneDepth], excess: float | None) -> StreamScaling:
+def _scaling(number: int, taken: Sequence[AtOneDepth], excess: Distance | None) -> StreamScaling:
     own = [one.streams[number] for one in taken]
     sums = tuple(stream.sums for stream in own)
     growth = tuple(over(stream.end, stream.start) for stream in own)

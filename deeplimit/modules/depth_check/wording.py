@@ -10,6 +10,9 @@ from deeplimit.modules.depth_check.stream_meaning import Evidence, power
 OUTGROWING = 0.1
 """How much faster what updates add must grow than the state to be told: intervals are half of it."""
 
+SLOW = 0.05
+"""Powers of the depth below this change all updates together by less than an eighth where it is tenfold."""
+
 
 def reason(judgement: Judgement[Any]) -> str:
     """Return why the meaning is what it is."""
@@ -29,6 +32,13 @@ def _power_of_depth(e: Evidence) -> str:
     if added is None or not added > exponent + OUTGROWING:
         return told
     return f"{told} so far (what updates add to it, like depth^{added:.2f})"
+
+
+def _all_together(e: Evidence) -> str:
+    """Return how all updates together change with the depth, as far as that is beyond chance."""
+    if e.excess is None or e.excess.low <= 0 <= e.excess.high or abs(e.excess.value) < SLOW:
+        return "are as large at any depth"
+    return f"{'fall' if e.excess.value > 0 else 'grow'} like depth^{-e.excess.value:.2f}"
 
 
 def _share(value: float) -> str:
@@ -65,13 +75,14 @@ OF_A_STREAM: Sentences[Evidence] = {
         f" {power(e.skip[-1], e.sums[-1]):.3g} at the largest: a drift"
     ),
     "stands_still": lambda e: "all updates together vanish as depth grows",
-    "outgrows": lambda e: f"{_power_of_depth(e)}, though all updates together are as large at any depth",
-    "has_a_finite_clock": lambda e: "all updates together are as large at any depth",
+    "outgrows": lambda e: f"{_power_of_depth(e)}, though all updates together {_all_together(e)}",
+    "has_a_finite_clock": lambda e: f"all updates together {_all_together(e)}",
     "is_turned_at_any_depth": lambda e: (
         f"each sum is normalised again; {_share(e.kept[-1])} of the last state came through the skips"
     ),
     "has_a_logarithmic_clock": lambda e: (
-        f"{_power_of_depth(e)}, updates do not: the state turns by the logarithm of the depth"
+        f"{_power_of_depth(e)}, and no update grows with it: later layers turn the state ever less, all"
+        " together by the logarithm of the depth"
     ),
     "grows": _power_of_depth,
 }

@@ -15,6 +15,7 @@ from deeplimit.common.global_state import by_default, seeded
 from deeplimit.common.measurement import Progress, in_one_pass, part_of
 from deeplimit.common.verdict import DepthVerdict, RecommendationVerdict, judge, said
 from deeplimit.modules.depth_check.check import check_depth
+from deeplimit.modules.depth_check.exponent_findings import has_exponent
 from deeplimit.modules.depth_check.report import DepthReport
 from deeplimit.modules.depth_check.stream_meaning import DAMPED, MULTIPLIED
 from deeplimit.modules.recommendation import wording
@@ -22,11 +23,12 @@ from deeplimit.modules.recommendation.measured import Growth, growth_of
 from deeplimit.modules.recommendation.report import Recommendation
 from deeplimit.modules.recommendation.scaling_line import (
     SMALL,
+    Wanted,
     by_initialiser,
     by_names,
+    common_exponent,
     executed,
     learning_rates,
-    wanted_exponent,
 )
 from deeplimit.modules.recommendation.verdict import LARGEST, Evidence, rules
 from deeplimit.version import versions
@@ -65,7 +67,8 @@ def recommend(
         batch: Input of the module, as in `check_depth`.
         depths: Depths at which exponents are measured, at least three.
         exponent: Residual exponent to aim at, such as 1 for CompleteP with a stable learning rate; left out,
-            0.5 where layers are independent and 1 where they are aligned.
+            0.5 for kinds of branches whose layers are independent and 1 for those whose layers are aligned.
+            Branches with more, up to 1, are then left as they are: with 1/L, what layers learn adds up.
         seed: Seed of the generators while modules are built.
         progress: Function of the fraction done, between 0 and 1; True shows a bar, False nothing. Left out, a
             call of more than ten seconds says in the log how long it will take.
@@ -75,7 +78,7 @@ def recommend(
 
     Raises:
         TypeError: For a factory that is not a function or does not return modules.
-        ValueError: For a depth below the largest of `depths`, and where no residual branch is found.
+        ValueError: For a depth not above the largest of `depths`, and where no residual branch is found.
 
     Not checked: training itself, which `check_training` measures; widths and batch sizes.
 
@@ -116,30 +119,36 @@ def _recommended(
 ) -> Recommendation:
     """Return the recommendation of checked arguments."""
     measured = check_depth(factory, checked, batch=batch, seed=first, progress=part_of(move, 0.0, MEASURED))
-    wanted = wanted_exponent(measured.branches) if asked is None else asked
+    every_kind = [Wanted.of(kind, asked) for kind in measured.branches]
+    wanted = common_exponent(every_kind)
     totals = [sum(stream.branches[place] for stream in measured.streams) for place in range(len(checked))]
     every = (*checked, aim)
     before = _grown(factory, every, batch, first, part_of(move, MEASURED, GROWN))
-    lacking = any(kind.exponent is not None and wanted - kind.exponent > SMALL for kind in measured.branches)
+    lacking = any(each.lacks for each in every_kind)
     code, after = "", before
-    candidates = [by_names(measured.branches, wanted, checked, totals), by_initialiser(wanted)]
+    candidates = [by_names(every_kind, checked, totals)]
+    if all(each.exponent == wanted for each in every_kind):
+        candidates.append(by_initialiser(wanted))
     for number, tried in enumerate(candidates):
         if not lacking or not tried:
             continue
         part = part_of(move, GROWN + number * (1 - GROWN) / 2, GROWN + (number + 1) * (1 - GROWN) / 2)
-        found = _passed(factory, tried, every, batch, wanted, first, part)
+        found = _passed(factory, tried, every, batch, every_kind, first, part)
         if found is not None:
             code, after = tried, found
             break
     alike = [kind.kind for kind in measured.branches if (kind.alignment or 0.0) > COPIES]
     reservations = [wording.ALIGNED.format(", ".join(alike))] if alike and asked is None else []
-    known = tuple(kind.exponent for kind in measured.branches if kind.exponent is not None)
+    known = tuple(
+        (kind.kind.exponent, kind.exponent) for kind in every_kind if kind.kind.exponent is not None
+    )
     unsound = tuple(each.follows for each in measured.streams if each.meaning in UNSOUND)
-    evidence = Evidence(aim, wanted, known, unsound, lacking, code, before[-1], after[-1])
+    evidence = Evidence(aim, known, unsound, lacking, code, before[-1], after[-1])
     judged = judge(rules, evidence)
     follows = judged.code is not RecommendationVerdict.CANNOT_TELL
     ends = [_built(factory, depth, first) for depth in (checked[0], checked[-1])]
-    rates = learning_rates(measured.branches if follows else (), wanted if code else None, *ends)
+    afterwards = {each.kind.kind: each.afterwards if code else each.kind.exponent for each in every_kind}
+    rates = learning_rates(measured.branches if follows else (), afterwards, *ends)
     return Recommendation(
         verdict=judged.code,
         rule=judged.rule,
@@ -150,6 +159,7 @@ def _recommended(
         depth=aim,
         model=measured.model,
         kinds=tuple(kind.kind for kind in measured.branches),
+        needed=tuple(each.exponent for each in every_kind),
         exponents=np.array(
             [math.nan if kind.exponent is None else kind.exponent for kind in measured.branches]
         ),
@@ -184,7 +194,7 @@ def _passed(
     code: str,
     depths: Sequence[int],
     batch: Any,
-    wanted: float,
+    every: Sequence[Wanted],
     seed: int,
     move: Progress,
 ) -> list[Growth] | None:
@@ -204,13 +214,18 @@ def _passed(
 
     try:
         checks, grows = part_of(noted, 0.0, 0.5), part_of(noted, 0.5, 1.0)
+        asked = {each.exponent if each.lacks else None for each in every}
+        one = asked.pop() if len(asked) == 1 else None
         report: DepthReport = check_depth(
-            mended, depths[:-1], batch=batch, expected=wanted, seed=seed, progress=checks
+            mended, depths[:-1], batch=batch, expected=one, seed=seed, progress=checks
         )
         grown = _grown(mended, depths, batch, seed, grows)
     except DOES_NOT_FIT as error:
         if any(error is each for each in stopped):
             raise
         return None
-    wrong = report.verdict is DepthVerdict.NOT_AS_EXPECTED
+    after = {kind.kind: kind for kind in report.branches}
+    wrong = report.verdict is DepthVerdict.NOT_AS_EXPECTED or any(
+        each.lacks and has_exponent(after[each.kind.kind], each.exponent, SMALL) is False for each in every
+    )
     return None if wrong or not all(each.is_within(LARGEST) for each in grown) else grown

@@ -24,7 +24,8 @@ class Recommendation(Report):
     Attributes:
         verdict: "change", "right as it is", or "cannot tell" where no line passed.
         rule, reason: name of the rule that decided, and why, in a sentence.
-        exponent: residual exponent that the layers ask for: 0.5 if they are independent, 1 if aligned.
+        exponent: residual exponent that the layers of most kinds ask for: 0.5 if they are independent, 1 if
+            aligned.
         code: lines that set it right, with their imports; they read `model`, `depth` and, where weights are
             drawn again, `batch`. "" where nothing is to be done, or no line passed.
         learning_rate: by optimizer and place (of each kind of branch, where kinds differ), what to do with
@@ -33,6 +34,7 @@ class Recommendation(Report):
         depth: the depth that was asked for, the last of `depths`.
         model, kinds: class of the module, and its kinds of branches.
         exponents: measured exponent of each kind before the code; NaN for none.
+        needed: exponent that each kind asks for; empty in files of earlier versions.
         depths: depths that were measured (m,).
         signal_before, signal_after: growth of the state along the stream (m,).
         gradient_before, gradient_after: growth of the gradient backwards (m,).
@@ -62,6 +64,7 @@ class Recommendation(Report):
     seconds: Seconds
     versions: dict[str, str]
     reservations: tuple[str, ...] = ()
+    needed: tuple[float, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -70,6 +73,9 @@ class Recommendation(Report):
 
     def _facts(self) -> list[tuple[str, str]]:
         facts = [("exponent", f"{self.exponent:g}")]
+        if len({*self.needed}) > 1:
+            pairs = zip(self.kinds, self.needed, strict=True)
+            facts = [(f"exponent of {kind}", f"{need:g}") for kind, need in pairs]
         facts += [("", line) for line in self.code.splitlines()]
         facts += [(f"learning rate, {place}", what) for place, what in self.learning_rate.items()]
         if any("tuned depth" in what for what in self.learning_rate.values()):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from torch import nn
 
@@ -17,27 +19,64 @@ SMALL = 0.15
 """Distance of an exponent from the wanted one that needs no line: intervals of a few depths are as wide."""
 
 
-def wanted_exponent(branches: Sequence[BranchScaling]) -> float:
-    """Return the critical exponent of the layers: 1/2 if they are independent, 1 if aligned."""
-    found = [
-        critical_exponent((kind.alignment, *kind.alignment_interval))
-        for kind in branches
-        if kind.alignment is not None and kind.alignment_interval is not None
-    ]
-    return 1.0 if max(found, default=0.5) > 0.75 else 0.5
+LARGEST = 1.0
+"""The largest exponent that branches have on purpose: with 1/L, what layers learn adds up to an ODE."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A kind of branch with the exponent that its layers ask for.
+
+    Attributes:
+        kind: the kind, measured.
+        exponent: 1/2 if its layers are independent, 1 if they are aligned, or what the caller asks for.
+        asked: whether the caller does.
+    """
+
+    kind: BranchScaling
+    exponent: float
+    asked: bool
+
+    @classmethod
+    def of(cls, kind: BranchScaling, asked: float | None) -> Wanted:
+        """Return a kind with the exponent asked for, or the critical one of its layers."""
+        if asked is not None:
+            return cls(kind, asked, True)
+        interval = kind.alignment_interval
+        aligned = None if kind.alignment is None or interval is None else (kind.alignment, *interval)
+        return cls(kind, 1.0 if critical_exponent(aligned).value > 0.75 else 0.5, False)
+
+    @property
+    def lacks(self) -> bool:
+        """Whether its updates are too large, or smaller than any rule has them."""
+        found = self.kind.exponent
+        if found is None:
+            return False
+        most = self.exponent if self.asked else max(self.exponent, LARGEST)
+        return self.exponent - found > SMALL or found - most > SMALL
+
+    @property
+    def afterwards(self) -> float | None:
+        """The exponent that it has after the code."""
+        return self.exponent if self.lacks else self.kind.exponent
+
+
+def common_exponent(every: Sequence[Wanted]) -> float:
+    """Return the exponent that most kinds ask for; of equally many the larger one, which none outgrows."""
+    counts = Counter(each.exponent for each in every)
+    return max(counts, key=lambda exponent: (counts[exponent], exponent))
 
 
 def scaled_names(kind: BranchScaling) -> list[str]:
     """Return the names, starred, of the parameters whose product with a factor is the branch times it.
 
-    These are the projection with its biases; the gains where a norm follows the projection.
+    These are the projection with its biases; where a norm follows the projection the last gain, with the
+    biases after it.
     """
-    by_role = {
-        role: [part.name for part in kind.parts if part.role == role] for role in ("output", "gain", "bias")
-    }
-    if kind.normed:
-        return by_role["gain"] + by_role["bias"]
-    return by_role["output"] + by_role["bias"]
+    roles = ("output", "gain", "bias")
+    outputs, gains, biases = ([part for part in kind.parts if part.role == role] for role in roles)
+    normed = [*gains[:1], *(bias for bias in biases if not bias.scaled)]
+    return [part.name for part in (normed if kind.normed else [*outputs, *biases])]
 
 
 def count_in_code(depths: Sequence[int], totals: Sequence[int]) -> str | None:
@@ -52,14 +91,13 @@ def count_in_code(depths: Sequence[int], totals: Sequence[int]) -> str | None:
     return times if constant == 0 else f"{times} {'+' if constant > 0 else '-'} {int(abs(constant))}"
 
 
-def by_names(
-    branches: Sequence[BranchScaling], wanted: float, depths: Sequence[int], totals: Sequence[int]
-) -> str:
-    """Return the code that multiplies the branches' last weights to give this exponent; "" if none."""
+def by_names(every: Sequence[Wanted], depths: Sequence[int], totals: Sequence[int]) -> str:
+    """Return the code that multiplies the branches' last weights to give these exponents; "" if none."""
     count = count_in_code(depths, totals)
     groups: dict[str, list[str]] = {}
-    for kind in branches:
-        if kind.exponent is None or abs(wanted - kind.exponent) <= SMALL or count is None:
+    for each in every:
+        kind, wanted = each.kind, each.exponent
+        if kind.exponent is None or not each.lacks or count is None:
             continue
         lacking = round(4 * (wanted - kind.exponent)) / 4 or wanted - kind.exponent
         # The size of an update of all layers together, per root (or number) of layers, is brought down to 1.
@@ -92,7 +130,10 @@ def executed(code: str, model: nn.Module, depth: int, batch: object) -> nn.Modul
 
 
 def learning_rates(
-    branches: Sequence[BranchScaling], wanted: float | None, shallow: nn.Module, deep: nn.Module
+    branches: Sequence[BranchScaling],
+    afterwards: Mapping[str, float | None],
+    shallow: nn.Module,
+    deep: nn.Module,
 ) -> dict[str, str]:
     """Return, by optimizer, the powers of the depth by which learning rates inside branches are multiplied.
 
@@ -102,18 +143,19 @@ def learning_rates(
     which are N^-a and N^-b as well: N^(2a - 1) and N^(2b - 1). A weight that all layers share gets the sum of
     N gradients, and wants N^-1 of that.
 
-    `wanted` is the exponent that code gave all branches, None where they keep their own. The modules, at the
-    least and at the largest depth, tell which weights are shared.
+    `afterwards` are the exponents that kinds have after the code, by name. The modules, at the least and at
+    the largest depth, tell which weights are shared.
     """
     found: dict[str, dict[str, str]] = {}
     for kind in branches:
-        if kind.exponent is None or not 0 < kind.counts[0] < kind.counts[-1]:
+        whole = afterwards[kind.kind]
+        if whole is None or not 0 < kind.counts[0] < kind.counts[-1]:
             continue
         through = sum(_exponent(kind, role) for role in ("multiplier", *([] if kind.normed else ["gain"])))
         before = [part.name for part in kind.parts if part.role == "inner"]
         places = (
             ("projection", scaled_names(kind), through),
-            ("other weights of a branch", before, kind.exponent if wanted is None else wanted),
+            ("other weights of a branch", before, whole),
         )
         deeper = math.log(kind.counts[-1] / kind.counts[0])
         powers = {

@@ -16,13 +16,12 @@ stream's own size grows by e^½ to e^2, and heavy tails of one draw add a factor
 class Evidence:
     """What the verdict rests on: growth at the depth that was asked for, before and after the code.
 
-    `exponents` are those of the branches that have one; `unsound` says of streams that no factor of their
-    branches sets right what becomes of them.
+    `exponents` are those of the branches that have one, each with the one that it needs; `unsound` says of
+    streams that no factor of their branches sets right what becomes of them.
     """
 
     depth: int
-    wanted: float
-    exponents: tuple[float, ...]
+    exponents: tuple[tuple[float, float], ...]
     unsound: tuple[str, ...]
     lacking: bool
     code: str

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from deeplimit.common.verdict import Sentences
+from deeplimit.modules.recommendation.scaling_line import SMALL
 from deeplimit.modules.recommendation.verdict import Evidence
+
+SMALLER = " at least (with more, all updates together vanish before layers have learnt)"
 
 
 def factor(value: float) -> str:
@@ -13,8 +16,15 @@ def factor(value: float) -> str:
 
 def _exponents(e: Evidence) -> str:
     """Return the measured exponents, from the smallest to the largest."""
-    ends = [f"{value:.2f}" for value in (min(e.exponents), max(e.exponents))] if e.exponents else []
-    return f"exponents {' to '.join(dict.fromkeys(ends))}" if ends else "no exponent that was measured"
+    if not e.exponents:
+        return "no exponent that was measured, as they are zero at the start"
+    told = []
+    for wanted in sorted({wanted for _, wanted in e.exponents}):
+        found = [value for value, need in e.exponents if need == wanted]
+        ends = dict.fromkeys(f"{round(value, 2) + 0.0:.2f}" for value in (min(found), max(found)))
+        more = SMALLER if min(found) - wanted > SMALL else ""
+        told.append(f"exponents {' to '.join(ends)} and need {wanted:g}{more}")
+    return ", and ".join(told)
 
 
 ALIGNED = (
@@ -23,17 +33,17 @@ ALIGNED = (
 )
 REASONS: Sentences[Evidence] = {
     "is_mended": lambda e: (
-        f"at depth {e.depth} the signal grows {factor(e.before.signal)} and the gradient"
-        f" {factor(e.before.gradient)}; after the code {factor(e.after.signal)} and"
+        f"the branches have {_exponents(e)}; at depth {e.depth} the signal grows {factor(e.before.signal)}"
+        f" and the gradient {factor(e.before.gradient)}; after the code {factor(e.after.signal)} and"
         f" {factor(e.after.gradient)}"
     ),
     "skip_is_wrong": lambda e: (
-        f"the branches have {_exponents(e)} and need {e.wanted:g}, but no factor of a branch sets the skips"
+        f"the branches have {_exponents(e)}, but no factor of a branch sets the skips"
         f" right: {'; '.join(e.unsound)}. At depth {e.depth} the signal grows {factor(e.before.signal)}, the"
         f" gradient {factor(e.before.gradient)}"
     ),
     "is_right": lambda e: (
-        f"the branches have {_exponents(e)} and need {e.wanted:g}, and at depth {e.depth} the signal grows"
+        f"the branches have {_exponents(e)}; at depth {e.depth} the signal grows"
         f" {factor(e.before.signal)}, the gradient {factor(e.before.gradient)}"
     ),
     "no_line_passed": lambda e: (

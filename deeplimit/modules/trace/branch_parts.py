@@ -27,6 +27,7 @@ class BranchParts:
         gain: Product of the sizes of the gains.
         normed: Whether a normalisation follows the projection.
         owner: Name of the module that ran the projection.
+        scaled: Names of the biases that a gain or a normalisation after them scales.
     """
 
     weights: tuple[str, ...]
@@ -39,6 +40,7 @@ class BranchParts:
     gain: float
     normed: bool
     owner: str = ""
+    scaled: tuple[str, ...] = ()
 
 
 @dataclass
@@ -48,10 +50,22 @@ class _Tail:
     last: list[Edge] = field(default_factory=list)
     gains: list[str] = field(default_factory=list)
     biases: list[str] = field(default_factory=list)
+    scaled: list[str] = field(default_factory=list)
     gates: list[Edge] = field(default_factory=list)
     multiplier: float = 1.0
     gain: float = 1.0
     normed: bool = False
+
+    @property
+    def scales(self) -> bool:
+        """Whether what is found next, on the way back from the end, is scaled by what was found before."""
+        return self.normed or bool(self.gains)
+
+    def add(self, names: Sequence[str]) -> None:
+        """Take up biases."""
+        self.biases += names
+        if self.scales:
+            self.scaled += names
 
     def scale(self, scaling: Scaling) -> None:
         """Take up a product: with parameters it is a gain, else a multiplier."""
@@ -79,25 +93,29 @@ def _tail(graph: Graph, join: Join, sources: Sequence[Edge], bent: bool) -> _Tai
         if place in trace.scalings:
             tail.scale(trace.scalings[place])
         if graph.normalises(place.node):
-            tail.normed = True
             scales = {
                 name: edge
                 for edge in edges_with_gradient(place.node)
                 if (name := scale_name(graph, edge)) is not None
             }
+            tail.add(
+                [
+                    name
+                    for edge in edges_with_gradient(place.node)
+                    if (name := graph.parameter(edge.node)) and name not in scales
+                ]
+            )
+            tail.normed = True
             tail.gains += scales
             tail.gain *= math.prod(size(edge.node.variable) for edge in scales.values())
-            tail.biases += [
-                name
-                for edge in edges_with_gradient(place.node)
-                if (name := graph.parameter(edge.node)) and name not in scales
-            ]
         elif kind(place.node) in ("Add", "Sub"):
-            tail.biases += [
-                name
-                for edge in edges_with_gradient(place.node)
-                for name in graph.parameters_only(edge.node) or ()
-            ]
+            tail.add(
+                [
+                    name
+                    for edge in edges_with_gradient(place.node)
+                    for name in graph.parameters_only(edge.node) or ()
+                ]
+            )
         gate = gates_at(graph, join, place)
         tail.gates += gate
         waiting += [
@@ -139,7 +157,8 @@ def branch_parts(graph: Graph, join: Join, side: Summand) -> BranchParts:
         for name in made.weights
     }
     inner = tuple(name for name in weights if name not in output and name in applied)
-    biases = [*(name for place in shaped for name in trace.projections[place].biases), *tail.biases]
+    projected = [name for place in shaped for name in trace.projections[place].biases]
+    biases = [*projected, *tail.biases]
     return BranchParts(
         weights,
         output,
@@ -151,6 +170,7 @@ def branch_parts(graph: Graph, join: Join, side: Summand) -> BranchParts:
         tail.gain,
         tail.normed,
         trace.projections[shaped[0]].owner if shaped else "",
+        tuple(dict.fromkeys([*(projected if tail.scales else ()), *tail.scaled])),
     )
 
 

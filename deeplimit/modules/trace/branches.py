@@ -86,6 +86,7 @@ class Part:
     kept: float = 0.0
     # The module whose output is the projection's; none where that module adds the branch to its stream, too.
     hooked: str = ""
+    scaled: tuple[str, ...] = ()  # the biases that a gain or a normalisation after them scales
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,7 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
                 ),
                 kept=piece.kept,
                 hooked=_hooked(trace.additions[piece.ordinal].owner, made.owner),
+                scaled=made.scaled,
             )
         )
     heads = [
