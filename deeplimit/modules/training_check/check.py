@@ -24,6 +24,7 @@ from deeplimit.modules.training_check.judgement import (
     diverged,
     judged,
     measured_findings,
+    outgrown,
     undecided,
     verdict_of,
 )
@@ -169,7 +170,7 @@ def check_training(
     )
     start = _at_start(trained, checked, chosen, confidence)
     drift = _drift(trained, checked, factors, running, confidence, tolerance) if factors else None
-    trained = unsaturated(trained)
+    trained, at_given = unsaturated(trained)
     measured = running.measure(trained)
     groups = [measured[place * seeds : (place + 1) * seeds] for place in range(len(sizes))]
     networks, wider = groups[: len(checked)], [groups[0], *groups[len(checked) :]]
@@ -179,7 +180,7 @@ def check_training(
     settings = [group[0].settings for group in networks]
     kind = networks[-1][0].optimizer
     rule = None if chosen is None else chosen[1]
-    findings: list[TrainingFinding] = diverged(checked, networks, counted)
+    findings = diverged(checked, networks, counted) or outgrown(checked[0], at_given, counted)
     if rule is not None:
         # From zero, a branch is linear in its first step, and under SGD far less nonlinear than another.
         bends = counted[-1] > 1 and kind in ADAM_LIKE

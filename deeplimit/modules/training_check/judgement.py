@@ -8,9 +8,13 @@ from collections.abc import Iterator, Sequence
 
 from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.training_check.findings import TrainingFinding, goes, many, power, times
+from deeplimit.modules.training_check.one_network import AfterSteps
 from deeplimit.modules.training_check.rule import TrainingRule
 from deeplimit.modules.training_check.scaling import BranchTransfer, Networks, Power, StreamTransfer
 
+OUTGROWN = 10.0
+"""Times its first value to which no loss rises that training brings down: a rate at the edge of stability
+doubles it, or less."""
 LINEAR = 1e-3
 """Distance from linear below which a branch that starts at zero has not bent: its first step is linear."""
 
@@ -155,6 +159,23 @@ def diverged(depths: Sequence[int], networks: Networks, steps: Sequence[int]) ->
             None,
             f"the loss is not finite at depth {', '.join(map(str, bad))} after {many(max(steps), 'step')}, at"
             f" learning rates at which depth {depths[0]} trains.",
+        )
+    ]
+
+
+def outgrown(depth: int, at_given: AfterSteps, steps: Sequence[int]) -> list[TrainingFinding]:
+    """Return a finding where the shallowest network's loss runs away at the given learning rates."""
+    first, *later = at_given.losses
+    if all(loss <= OUTGROWN * first for loss in later):
+        return []
+    to = f"from {first:.3g} to {later[-1]:.3g}" if math.isfinite(later[-1]) else "beyond all numbers"
+    return [
+        TrainingFinding(
+            "divergence",
+            (),
+            None,
+            f"at the given learning rates training diverges: the loss at depth {depth} goes {to} in"
+            f" {many(max(steps), 'step')}. Exponents are those of smaller rates.",
         )
     ]
 

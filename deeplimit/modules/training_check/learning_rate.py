@@ -6,6 +6,7 @@ import dataclasses
 import math
 
 from deeplimit.modules.training_check.findings import many
+from deeplimit.modules.training_check.one_network import AfterSteps
 from deeplimit.modules.training_check.runs import TrainedNetworks, shown
 
 SATURATED = 0.1
@@ -16,16 +17,20 @@ SMALLEST = 1e-9
 """Factor of the learning rates below which something else is wrong."""
 
 
-def unsaturated(trained: TrainedNetworks) -> TrainedNetworks:
+def unsaturated(trained: TrainedNetworks) -> tuple[TrainedNetworks, AfterSteps]:
     """Return the measurement with the largest factor up to 1 that was found to leave branches unsaturated.
+
+    Beside it stands the shallowest network as it is after training at the given rates.
 
     The first seed of the shallowest depth is trained until it is found. It aims at four fifths of the bound,
     so that other seeds stay near it, too.
     """
     factor = 1.0
+    at_given: AfterSteps | None = None
     while factor > SMALLEST:
         tried = dataclasses.replace(trained, factor=factor)
         after = tried.run(0)
+        at_given = at_given or after
         # What starts at zero changes by a share of the stream per layer: all layers together count.
         moved = [
             change * (branch.count if branch.size == 0 else 1)
@@ -42,7 +47,7 @@ def unsaturated(trained: TrainedNetworks) -> TrainedNetworks:
                 " head starts at zero, they move from the second step on: raise steps=."
             )
         if worst <= SATURATED:
-            return tried
+            return tried, at_given
         factor *= max(0.8 * SATURATED / worst, 1 / 16)
     raise ValueError(
         f"factory({shown(trained.sizes[0])}) changes by more than a tenth, or diverges, at every learning"
