@@ -82,10 +82,12 @@ class Alignment:
         value: Size of their sum divided by the size that as many orthogonal updates would sum to: 1 if they
             are independent, the root of their number if they are equal.
         error: Relative standard error of the value, from the coordinates of the stream.
+        neighbours: Mean cosine of updates of neighbouring layers; None for one layer.
     """
 
     value: float
     error: float
+    neighbours: float | None = None
 
 
 @dataclass(frozen=True)
@@ -369,7 +371,9 @@ def _summary(
     return AtOneDepth(
         branches=tuple(measured),
         streams=tuple(streams),
-        aligned={key: _aligned(total, cut.squares[key]) for key, total in cut.sums.items()},
+        aligned={
+            key: _aligned(total, cut.squares[key], cut.cosines.get(key)) for key, total in cut.sums.items()
+        },
         weights={name: weigh(model, name, weights[name]) for name in weights if name in used},
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         epsilon=max(join.addition.epsilon for join in found.joins),
@@ -404,7 +408,7 @@ def _share(trace: Trace, part: Part) -> float:
     return whole / inner if inner > 0 else 1.0
 
 
-def _aligned(total: torch.Tensor, squares: float) -> Alignment:
+def _aligned(total: torch.Tensor, squares: float, cosines: Sequence[float] | None) -> Alignment:
     if squares == 0:
         return Alignment(math.nan, math.inf)
     energies = total.detach().double().square()
@@ -419,7 +423,7 @@ def _aligned(total: torch.Tensor, squares: float) -> Alignment:
         if mean > 0 and channels.numel() > 1
         else math.inf
     )
-    return Alignment(math.sqrt(mean / squares), error)
+    return Alignment(math.sqrt(mean / squares), error, sum(cosines) / len(cosines) if cosines else None)
 
 
 def weigh(model: nn.Module, name: str, parameter: nn.Parameter) -> WeightSize:

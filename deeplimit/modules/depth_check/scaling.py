@@ -95,6 +95,7 @@ class BranchScaling:
             one. With one, sizes, exponent and alignment are those of what each layer adds to it.
         probed: As `sizes`, of every layer of the first draw, at each depth that has this kind of branch.
         hooked: Name, with * for the layer, of the module whose output is the projection's; "" if none is.
+        neighbours: Mean cosine of updates of neighbouring layers, in the deepest network; None for one layer.
         odd: The one depth (its place), without which one power law fits, by which factor it is off, and the
             exponent of the others; None if there is none.
     """
@@ -122,6 +123,7 @@ class BranchScaling:
     kept: tuple[float, ...] = ()
     hooked: str = ""
     odd: Odd | None = None
+    neighbours: float | None = None
 
     @property
     def in_words(self) -> str:
@@ -238,6 +240,7 @@ def _scaling(
         kept=tuple(max(measured.kept for measured in group) for _, group in present),
         hooked=_hooked([measured.hooked for measured in deepest]),
         odd=None if exponent is None or exponent.odd is None else _placed(exponent.odd, counts),
+        neighbours=None if (last := present[-1][0].aligned.get(key)) is None else last.neighbours,
     )
 
 

@@ -50,6 +50,8 @@ class SharedStream(TorchCalls):
         self.updates: dict[int, tuple[float, float]] = {}
         self.sums: dict[str, torch.Tensor] = {}
         self.squares: dict[str, float] = {}
+        self.last: dict[str, torch.Tensor] = {}
+        self.cosines: dict[str, list[float]] = {}  # of each update with that of the layer before
 
     @property
     def complete(self) -> bool:
@@ -86,6 +88,9 @@ class SharedStream(TorchCalls):
         if before is None or before.shape == update.shape:
             self.sums[part.key] = update.clone() if before is None else before.add_(update)
             self.squares[part.key] = self.squares.get(part.key, 0.0) + size(update) ** 2
+            if before is not None:
+                self.cosines.setdefault(part.key, []).append(_cosine(self.last[part.key], update))
+            self.last[part.key] = update
 
     def start(self, like: torch.Tensor, stream: int) -> torch.Tensor:
         """Return what a stream begins with, of the shape of what begins it in the network."""
@@ -102,6 +107,12 @@ class SharedStream(TorchCalls):
         # Still a function of what it replaces, for modules that differentiate inside forward (forces from
         # energies).
         return noise + (result - result.detach())
+
+
+def _cosine(first: torch.Tensor, second: torch.Tensor) -> float:
+    """Return the cosine of two updates; 0 where one of them is 0."""
+    sizes = size(first) * size(second)
+    return float((first * second).mean()) / sizes if sizes > 0 else 0.0
 
 
 def _noise(like: torch.Tensor, seed: int) -> torch.Tensor:

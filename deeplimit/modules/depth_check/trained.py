@@ -16,8 +16,10 @@ from deeplimit.modules.depth_check.scaling import BranchScaling
 SLIGHT, FAR = 0.1, 3.0
 """Updates that together are smaller than SLIGHT of the state leave it as it is; above FAR they replace it."""
 
-ALIGNED = 0.75
-"""Half way between the alignment 1/2 of independent layers and 1 of layers that push the same way."""
+ALIKE, UNRELATED = 0.75, 0.25
+"""Cosines of neighbouring layers, of which smooth ones have 1 and independent ones 0, above and below which
+one of the two makes up three quarters of their squares. Alignment would not do: a drift of a few percent of
+the squares adds up in many layers, and smooth layers that turn add up to nothing."""
 
 UNEVEN = 1e-4
 """Relative spread of a normalisation's scale above which it is not constant, far above round-off."""
@@ -77,5 +79,15 @@ def _regime(branch: BranchScaling) -> str:
         return f"identity (together {together:.2g} of the state)"
     if together > FAR:
         return f"turns far (together {together:.2g} of the state)"
-    kind = "neural-ODE-like" if alignment > ALIGNED else "neural-SDE-like"
-    return f"{kind} (together {together:.2g} of the state)"
+    cosine = branch.neighbours
+    kind = (
+        "cannot tell"
+        if cosine is None
+        else "neural-ODE-like"
+        if cosine > ALIKE
+        else "neural-SDE-like"
+        if cosine < UNRELATED
+        else "between SDE and ODE"
+    )
+    beside = "" if cosine is None else f", neighbours have cosine {cosine:.2f}"
+    return f"{kind} (together {together:.2g} of the state{beside})"
