@@ -144,7 +144,8 @@ def along(weights):
         def forward(self, h):
             return h + self.map(torch.tanh(h))
 
-    return nn.Sequential(*map(Layer, weights))
+    with seeded(0):
+        return nn.Sequential(*map(Layer, weights))
 
 
 @pytest.mark.parametrize("depth", [32, 64, 128])
