@@ -365,3 +365,28 @@ def test_networks_of_train_on_digits_differ_as_their_starts_say():
             for found in dl.diagnose(seeds).objects:
                 assert (found.verdict == "smooth trend") == ordered
                 assert found.noise < 0.05 if ordered else found.noise > 0.9
+
+
+def left_alone(model, depth, seed):
+    return model
+
+
+def gone(model, depth, seed):
+    with torch.no_grad():
+        next(model.parameters()).fill_(math.nan)
+    return model
+
+
+def test_training_that_changed_nothing_is_said_first():
+    still = dl.study(network, left_alone, (8, 16, 32), seeds=2)
+    assert still.of("trained").verdict == still.of("untrained").verdict
+    assert "8, 16, 32" in still.reservations[0]
+    assert "`train`" in still.reservations[0]
+    moved = dl.study(network, turned, (8, 16, 32), seeds=2)
+    assert not any("`train`" in text for text in moved.reservations)
+
+
+def test_networks_that_are_lost_in_training_are_named_by_depth_and_seed():
+    with pytest.raises(ValueError, match="finite") as caught:
+        dl.study(network, gone, (8, 16, 32), seeds=2)
+    assert any("train(model, " in note for note in caught.value.__notes__)

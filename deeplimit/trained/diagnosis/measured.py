@@ -76,6 +76,18 @@ class MeasuredNetwork:
         weights = {key: MeasuredWeight.of(stack, spatial) for key, stack in stacks.items()}
         return cls(network.depth, weights, network.factors)
 
+    def same_as(self, other: MeasuredNetwork) -> bool:
+        """Whether all sums of squares and products over layers are the same numbers."""
+        return (
+            bool(self.weights)
+            and self.weights.keys() == other.weights.keys()
+            and all(
+                np.array_equal(each.norms.squares, other.weights[key].norms.squares)
+                and np.array_equal(each.norms.heads, other.weights[key].norms.heads)
+                for key, each in self.weights.items()
+            )
+        )
+
     def write(self, prefix: str) -> dict[str, np.ndarray]:
         """Return it as arrays, whose names begin with a prefix."""
         arrays = {f"{prefix}/depth": np.array(self.depth), f"{prefix}/trouble": np.array(self.trouble)}

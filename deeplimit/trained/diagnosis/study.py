@@ -195,7 +195,8 @@ class Study(Measurement[Kept, "list[Kept]"]):
         ):
             more = {CHECKPOINT: during} if _takes_checkpoint(self.train) else {}
             model = _module(self.train(model, depth, seed, **more), "train")
-        trained, shuffled = self.measured(model, depth, seed)
+        with validation.noted(f"deeplimit was measuring what train(model, {depth}, {seed}) returned."):
+            trained, shuffled = self.measured(model, depth, seed)
         if tick is not None:
             tick(1.0)
         return {TRAINED: trained, UNTRAINED: untrained, SHUFFLED: shuffled} | during.found
@@ -266,7 +267,7 @@ def _module(made: object, argument: str) -> nn.Module:
 
 
 def _report(plan: Study, every: Sequence[Kept], confidence: float, started: float) -> StudyReport:
-    reservations: list[str] = []
+    reservations: list[str] = [*_unmoved(every)]
     sweeps: list[Null] = []
     rows: list[StudyRow] = []
     for kind in KINDS:
@@ -304,6 +305,17 @@ def _report(plan: Study, every: Sequence[Kept], confidence: float, started: floa
         versions=versions(),
         reservations=tuple(dict.fromkeys(reservations)),
     )
+
+
+def _unmoved(every: Sequence[Kept]) -> Iterator[str]:
+    """Yield what speaks against networks that training left bit by bit as they were."""
+    same = sorted({each[TRAINED].depth for each in every if each[TRAINED].same_as(each[UNTRAINED])})
+    if same:
+        depths = ", ".join(map(str, same))
+        yield (
+            f"at depth {depths} training changed no weight that is compared: look whether `train` trains the"
+            " module that it was given, whose parameters require a gradient and are the optimizer's"
+        )
 
 
 def _what_would_tell(plan: Study, networks: Sequence[MeasuredNetwork], name: str) -> Iterator[str]:
