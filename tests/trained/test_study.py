@@ -377,16 +377,14 @@ def gone(model, depth, seed):
     return model
 
 
-def test_training_that_changed_nothing_is_said_first():
-    still = dl.study(network, left_alone, (8, 16, 32), seeds=2)
-    assert still.of("trained").verdict == still.of("untrained").verdict
-    assert "8, 16, 32" in still.reservations[0]
+def test_training_that_changed_nothing_is_said_first(smooth):
+    still = dl.study(one_matrix, left_alone, (6, 8, 10), seeds=1)
+    assert "6, 8, 10" in still.reservations[0]
     assert "`train`" in still.reservations[0]
-    moved = dl.study(network, turned, (8, 16, 32), seeds=2)
-    assert not any("`train`" in text for text in moved.reservations)
+    assert not any("`train`" in text for text in smooth.reservations)
 
 
 def test_networks_that_are_lost_in_training_are_named_by_depth_and_seed():
     with pytest.raises(ValueError, match="finite") as caught:
-        dl.study(network, gone, (8, 16, 32), seeds=2)
+        dl.study(one_matrix, gone, (6, 8, 10), seeds=1)
     assert any("train(model, " in note for note in caught.value.__notes__)
