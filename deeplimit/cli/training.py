@@ -110,17 +110,19 @@ def train(
 
     import deeplimit as dl
     from deeplimit.common import validation
+    from deeplimit.trained.training import folder_for_weights
 
     made = _network(network, width, activation, weights, length_scale, hurst, exponent)
     if stop_loss is not None:
         validation.real(stop_loss, "--stop-loss", above=0.0)
+    every = parse_depths(depths)
     if save is not None:
-        save.mkdir(parents=True, exist_ok=True)  # what cannot be written is refused before any work
+        folder_for_weights(save, every, repeats)  # what cannot be written is refused before any work
     starts = {"laws": dl.FromWeightLaws, "small": dl.SmallGaussian}
     dtypes = {"float32": torch.float32, "float64": torch.float64}
     report = dl.train(
         made,
-        parse_depths(depths),
+        every,
         _data(data, width),
         loss=loss,
         optimizer=_optimizer(optimizer, learning_rate),

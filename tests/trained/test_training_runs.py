@@ -147,6 +147,19 @@ def test_saved_weights_are_read_by_recorded_laws(tmp_path):
     assert law == dl.Recorded({depth: {"A": one["A"], "b": one["b"]} for depth, one in stacks.items()})
 
 
+def test_weights_of_two_runs_do_not_meet_in_one_folder(tmp_path):
+    earlier = dl.train(NETWORK, [6, 8], DATA, **SETTINGS)
+    later = dl.train(NETWORK, [8, 16], DATA, **SETTINGS)
+    earlier.save_weights(tmp_path)
+    earlier.save_weights(tmp_path)  # the same run may be saved again
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert_refused(
+        lambda: later.save_weights(tmp_path), ValueError, "folder", "depth-6-network-0.safetensors"
+    )
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert len(later.save_weights(tmp_path / "new")) == 2
+
+
 def test_a_users_recursion_is_trained_without_a_line_of_its_own():
     class Gated(dl.Recursion):
         name = "gated"

@@ -4,7 +4,7 @@ from deeplimit.trained.training.ends import DirectEnds, Ends, LinearEnds, Pooled
 from deeplimit.trained.training.initialisation import FromWeightLaws, Initialisation, SmallGaussian
 from deeplimit.trained.training.optimizers import SGD, Adam, AdamW, Optimizer
 from deeplimit.trained.training.points import TrainingPoint
-from deeplimit.trained.training.report import TrainingReport
+from deeplimit.trained.training.report import TrainingReport, folder_for_weights
 from deeplimit.trained.training.stop import Stop
 from deeplimit.trained.training.train import train
 
@@ -23,5 +23,6 @@ __all__ = [
     "Stop",
     "TrainingPoint",
     "TrainingReport",
+    "folder_for_weights",
     "train",
 ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, final
@@ -33,6 +34,29 @@ PerNetwork = Annotated[np.ndarray, Shape("depths repeats")]
 PerEpoch = Annotated[np.ndarray, Shape("depths repeats epochs")]
 DELTA = "delta"
 """What `diagnose` calls residual factors."""
+
+
+def weights_file(depth: int | str, repeat: int | str) -> str:
+    """Return the name of the file that holds a network's weights."""
+    return f"depth-{depth}-network-{repeat}.safetensors"
+
+
+def folder_for_weights(folder: str | os.PathLike[str], depths: Sequence[int], repeats: int) -> Path:
+    """Return a folder, made if it is not there, that holds no networks but those of such a run."""
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    numbers = {path.name: re.findall(r"\d+", path.name) for path in target.glob(weights_file("*", "*"))}
+    others = sorted(
+        name
+        for name, found in numbers.items()
+        if len(found) == 2 and not (int(found[0]) in depths and int(found[1]) < repeats)
+    )
+    if others:
+        raise ValueError(
+            f"folder={str(folder)!r} holds networks of another run, {others[0]} among {len(others)}:"
+            " `diagnose` would take them together. Give an empty folder, or remove them."
+        )
+    return target
 
 
 @final
@@ -179,11 +203,13 @@ class TrainingReport(Report):
 
         A file holds the stacks of `weights`, and as metadata depth, seed, repeat and the specification. It is
         what `deeplimit diagnose FILES…` and `Recorded.from_files` read.
+
+        Raises ValueError where the folder holds networks of another run that would stay beside these: files
+        of such a name at other depths, or with a higher number.
         """
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
+        target = folder_for_weights(folder, [*map(int, self.depths)], self.repeats)
         return [
-            self.networks.save(target / f"depth-{depth}-network-{repeat}.safetensors", int(depth), repeat)
+            self.networks.save(target / weights_file(int(depth), repeat), int(depth), repeat)
             for depth in self.depths
             for repeat in self._finite(int(depth))
         ]
