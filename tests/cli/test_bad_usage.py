@@ -62,6 +62,8 @@ USAGE = [
     (["--weights", "levy"], "--weights", "'levy'"),
     (["--pahts", "64"], "No such option", "--pahts"),
     (["--paths", "many"], "'--paths'", "integer"),
+    (["--exponent=zwei"], "'--exponent'", "number", "'zwei'"),
+    (["--width"], "'--width'", "argument"),
     (["--budget", "5"], "budget", "5.0", "paths='auto'"),
     (["--paths", "auto", "--budget", "0"], "budget", "0"),
     (["--depths", "a"], "--depths", "16:1024:x2", "'a'"),
@@ -96,3 +98,21 @@ def test_bad_usage_exits_with_2_and_says_why_on_standard_error(tmp_path, monkeyp
     (tmp_path / "broken_limit.py").write_text("x = 1 / 0\n")
     (tmp_path / "failing_limit.py").write_text("def f(t, h):\n    return h * (1 / 0)\n")
     assert_names(command_line("--depths", "2:8:x2", *arguments), *pins)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["compare", "--exponent", "zwei"],
+        ["compare", "--pahts", "3"],
+        ["compare", "--depths"],
+        ["no-such"],
+        ["runs"],
+    ],
+)
+def test_what_cannot_be_parsed_is_told_in_one_line(arguments):
+    result = CliRunner().invoke(cli.app, arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
