@@ -53,11 +53,13 @@ def plot(
 
     Args:
         reports: two or more reports of one class that have a value per depth or number of steps, such as
-            those of `compare`, `compare_laws`, `stability`, `order` and `check_solver`; one is allowed.
+            those of `compare`, `compare_laws`, `stability`, `order`, `check_solver` and `check_depth`; one is
+            allowed.
         labels: a text per report for the legend, with mathematics between dollar signs; if left out, what
             tells the reports apart in their networks, limits, schemes or equations, else their number.
         ax: axes to draw on, None for new ones, or a path to write a picture to (.png, .pdf or .svg).
-        of: which of a report's quantities is drawn: "signal" (the default) or "gradient" for `stability`.
+        of: which of a report's quantities is drawn: "signal" (the default) or "gradient" for `stability`, a
+            kind of branch (by default the first) for `check_depth`.
         compact: whether a new picture is as wide as a journal's column, 3.3 inches.
 
     Returns:

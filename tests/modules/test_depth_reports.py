@@ -276,3 +276,39 @@ def test_scalars_inside_lightning(tmp_path):
         )
         trainer.fit(module, torch.utils.data.DataLoader(tokens(4), batch_size=2))
     assert len(module.seen) == 2
+
+
+class TwoBranches(torch.nn.Module):
+    def __init__(self, power):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(16, 16, bias=False), torch.nn.Linear(16, 16, bias=False)
+        self.power = power
+
+    def forward(self, h):
+        h = h + self.power * self.first(torch.tanh(h))
+        return h + self.second(torch.tanh(h))
+
+
+def test_checks_of_several_modules_stand_in_one_table_and_one_picture(tmp_path):
+    batch = torch.randn(4, 16, generator=torch.Generator().manual_seed(0))
+    reports = [
+        dl.check_depth(
+            lambda depth, power=power: torch.nn.Sequential(
+                *(TwoBranches(depth**-power) for _ in range(depth))
+            ),
+            (4, 8, 16),
+            batch=batch,
+        )
+        for power in (0.0, 0.5)
+    ]
+    frame = dl.table(reports, ["as it is", "scaled"], path=tmp_path / "t.tex")
+    assert frame["rate"].tolist() == [report.branches[0].exponent for report in reports]
+    assert frame["low"].tolist() == [report.branches[0].exponent_interval[0] for report in reports]
+    other = reports[0].branches[1].kind
+    assert dl.table(reports, of=other)["rate"].tolist() == [r.branches[1].exponent for r in reports]
+    assert "[" in (tmp_path / "t.tex").read_text()
+    assert len(dl.plot(reports).get_legend().get_texts()) == 2
+    with seeded(0):
+        alone = dl.probe(TwoBranches(1.0), batch)
+    with pytest.raises(ValueError, match="reports"):
+        dl.table([alone, alone])

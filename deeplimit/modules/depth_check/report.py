@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, final
 
+import numpy as np
+
 from deeplimit.common import axes as drawing, page
+from deeplimit.common.curve import Curve
 from deeplimit.common.fields import Level, Seconds, Seed, Shape
 from deeplimit.common.report import Column, Report, Table, one_line
 from deeplimit.common.verdict import DepthVerdict
@@ -194,6 +197,32 @@ class DepthReport(Report):
     @property
     def _size(self) -> tuple[float, float]:
         return (8.0, 5.0)
+
+    def _curves(self) -> list[Curve]:
+        """Return the size of each kind of branch's update at the same stream, where depths have one."""
+        depths = np.array(self.depths)
+        found = []
+        for kind in self.branches:
+            if len(depths) < 2 or not all(kind.probed) or len(kind.probed) != len(depths):
+                continue
+            low, high = np.array([np.quantile(layers, (0.25, 0.75)) for layers in kind.probed]).T
+            rate = math.nan if kind.exponent is None else kind.exponent
+            found.append(
+                Curve(
+                    kind.kind,
+                    "update at the same stream",
+                    depths,
+                    np.array(kind.sizes),
+                    low,
+                    high,
+                    "quartiles of layers",
+                    rate,
+                    kind.exponent_interval or (math.nan, math.nan),
+                    "exponent",
+                    -rate,
+                )
+            )
+        return found
 
     def _draw(self, axes: Axes) -> None:
         """Draw the size of every kind of branch's update against depth, with its power law; or against
