@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -40,12 +40,10 @@ def unseen_share(function: Callable[[Tensor], Tensor], depth: int) -> float:
     return (missed / size) ** 0.5 if size > 0 else 0.0
 
 
-def unseen_share_of_weights(channels: Iterable[Channel], depth: int, seed: int) -> float:
-    """Return the largest such share of one path's weights that are functions of time; 0 if none are."""
-    found = [0.0]
-    for channel in channels:
-        if (law := channel.function) is not None:
-            stream = generator(seed, Purpose.NETWORK_WEIGHTS)
-            drawn = law.sample(channel.shape, 1, stream, torch.float32, torch.device("cpu"))
-            found.append(unseen_share(drawn.at, depth))
-    return max(found)
+def unseen_share_of_weights(channel: Channel, depth: int, seed: int) -> float:
+    """Return this share of one path of a channel that is a function of time; 0 of any other."""
+    if channel.function is None:
+        return 0.0
+    stream = generator(seed, Purpose.NETWORK_WEIGHTS)
+    drawn = channel.function.sample(channel.shape, 1, stream, torch.float32, torch.device("cpu"))
+    return unseen_share(drawn.at, depth)

@@ -303,7 +303,7 @@ def test_an_activation_that_reads_the_entries_beside_is_refused(sigma):
         dl.res1(6, sigma)
 
 
-def test_layers_with_a_memory_have_their_limit_at_the_critical_exponent_and_none_above():
+def test_layers_with_a_memory_have_a_limit_at_the_critical_exponent_and_above():
     made = {exponent: dl.res1(4, "tanh", weights=dl.AR1(0.5), exponent=exponent) for exponent in (0.5, 1.5)}
     assert made[0.5].regime().name == "sde"
     assert isinstance(made[0.5].limit(), dl.ColouredSDE)

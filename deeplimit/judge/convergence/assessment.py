@@ -601,8 +601,9 @@ def _judged(
     task: Task, pairing: Pairing, estimated: Estimated, confidence: float, levels: verdict.Levels
 ) -> Outcome:
     """Fit order and floor of each part, and judge; it always rests on the times that all depths share."""
-    known = pairing.correction is Correction.KNOWN
-    unseen = unseen_share_of_weights(task.network.channels, task.grid.depths[-1], task.seed)
+    known, depth = pairing.correction is Correction.KNOWN, task.grid.depths[-1]
+    missed = [unseen_share_of_weights(c, depth, task.seed) for c in task.network.channels if c.function]
+    unseen = max(missed, default=0.0)
     floors, judged = [], []
     for part in (part for part in estimated.parts if part.decides):
         floor = part.floor()
@@ -624,12 +625,11 @@ def _judged(
         if judgement.code == verdict.DOES_NOT and pairing.smooth:
             jump = jump_of_weights(task.network.channels, task.seed)
             # One layer of a jump moves states of size 1 per entry by at most that.
-            explains = jump is not None and evidence.deepest * task.grid.depths[-1] <= jump.size
+            explains = jump is not None and evidence.deepest * depth <= jump.size
             evidence = dataclasses.replace(evidence, jump=jump if explains else None)
             judgement = judge(verdict.rules, evidence)
-        shares = part.part_of_square * np.array([floor.share, floor.lower, floor.upper])  # of the whole error
-        share, lower, upper = shares.tolist()
-        floors.append(Floor(share, lower, upper, floor.probability))
+        share, lower, upper = (part.part_of_square * each for each in (floor.share, floor.lower, floor.upper))
+        floors.append(Floor(share, lower, upper, floor.probability))  # shares of the whole error
         judged.append((evidence, judgement))
     floor, judgement = floors[0], verdict.together([each for _, each in judged])
     # Half the power tames the tails of a few paths that are large.

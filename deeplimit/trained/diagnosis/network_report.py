@@ -201,7 +201,7 @@ class NetworkDiagnosis(Report):
                 (
                     "influence",
                     f"{stream.influence[0]:.3g} in the first of {depth} layers, {stream.influence[-1]:.3g} in"
-                    f" the last; equal layers {stream.expected[0]:.3g} and {stream.expected[-1]:.3g}",
+                    f" the last; equal layers have {stream.expected[0]:.3g} and {stream.expected[-1]:.3g}",
                 )
             )
             told.append(

@@ -145,5 +145,5 @@ def _difference(word: RegimeVerdict, decided: RegimeVerdict, beta: float) -> str
     if decided is RegimeVerdict.NO_TREND:
         return "β is read off a sum in which no trend is found"
     if decided is RegimeVerdict.NEURAL_ODE:
-        return "the published steps know no weights that keep their size and are smooth"
+        return "the published steps have no class for weights that are smooth and keep their size"
     return "β is read off the sum of all layers, and noise off a maximum"

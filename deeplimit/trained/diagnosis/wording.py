@@ -219,8 +219,9 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
         f" the size L^-β, β = {_value(e.size)}, divided out it has Hurst index {_value(e.roughness)}, not 1/2"
     ),
     "may_be_independent": lambda e: (
-        f"{e.weight} is noise at every depth, of size L^-β with β = {_value(e.size)}. Its layers may be"
-        f" independent: their Hurst index is {_value(e.roughness)}. Wider networks or more seeds would tell"
+        f"{e.weight} is noise at every depth, of size L^-β with β = {_value(e.size)}. Its layers are"
+        f" independent, or nearly so: their Hurst index is {_value(e.roughness)}, of independent ones 1/2."
+        " Wider networks or more seeds would tell"
     ),
     "grows_rough": lambda e: (
         f"the noise of {e.weight} has a quadratic variation that grows with depth (D4 changes like"
@@ -235,7 +236,7 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
     "keeps_what_it_bends": lambda e: (
         f"{e.weight} is {_trend(e)} ({_falls(e)}), of size L^-β with all factors, β = {_value(e.size)};"
         + (
-            " its branches are linear at no size of what they get"
+            " its activation bends however small its input is: no linear ODE"
             if e.bent is None or e.bent.sure == (0.0, 0.0)
             else f" what its activation gets keeps its size (L^-γ with γ = {_value(e.bent)}): no linear ODE"
         )
