@@ -33,7 +33,7 @@ def test_the_command_prints_the_report_that_is_shown_and_fails(tmp_path, monkeyp
 
 
 @pytest.mark.thirdparty
-def test_what_is_shown_of_gpt_2_is_what_is_printed(tmp_path, monkeypatch):
+def test_what_is_said_of_gpt_2_is_what_is_printed(tmp_path, monkeypatch):
     families.library("transformers")
     blocks = fenced("python", PAGE)
     monkeypatch.syspath_prepend(tmp_path)
@@ -52,6 +52,6 @@ def test_what_is_shown_of_gpt_2_is_what_is_printed(tmp_path, monkeypatch):
                 exec(block, namespace)
     finally:
         sys.modules.pop("models", None)
-    (text,) = (text for text in fenced("text", PAGE) if "GPT2" in text)
     (report,) = printed
-    shown_in_order(text, report)
+    assert report.startswith("not as expected")
+    assert "epsilon" in report
