@@ -10,6 +10,8 @@ import typer
 
 from deeplimit.cli.shared import Run, command
 
+NAMED = 6
+"""Files that an error names."""
 ONE_NETWORK = ("measured", "copies", "independent", "common trend", "smooth trend", "rough")
 
 
@@ -49,6 +51,7 @@ def diagnose(
     Example: deeplimit diagnose 32=a.safetensors 64=b.safetensors 128=c.safetensors --html report.html
     """
     import deeplimit as dl
+    from deeplimit.common import validation
 
     weights: dict[int, list[Path]] = {}
     one = len(files) == 1 and re.match(r"\d+=", files[0]) is None
@@ -64,7 +67,10 @@ def diagnose(
         "groups": _groups(groups),
         "seed": run.seed,
     }
-    report = dl.diagnose(given, **settings)
+    pairs = [(depth, k, path) for depth, own in weights.items() for k, path in enumerate(own)]
+    names = [f"weights[{depth}][{k}] is {path}" for depth, k, path in pairs[:NAMED]]
+    with validation.noted(f"Here {', '.join(names) or f'weights is {given}'}."):
+        report = dl.diagnose(given, **settings)
     codes = dict.fromkeys((*ONE_NETWORK, "linear-ode", "neural-ode", "sde", "sparse", "no trend"), 0)
     run.finish(report, codes | {"cannot tell": 3})
 

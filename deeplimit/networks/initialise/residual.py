@@ -60,7 +60,7 @@ def residual_(
         exponent: Exponent of the depth, at least 0; the law's critical exponent if left out: 1/2, 1 or
             max(H, 1/2).
         gain: Gain of the output projections, more than 0. With 1, inputs of unit variance become outputs of
-            variance L^-2·exponent.
+            variance L^(-2 exponent).
         weights: "all", or "output" for the output projections alone. Inner parameters whose mean is not 0,
             such as the decay rates of a state space model, do not change; the result names them.
         biases: Biases of the output projections, "zero" or "keep". L^-exponent does not multiply a bias, and
