@@ -33,7 +33,8 @@ def unseen_share(function: Callable[[Tensor], Tensor], depth: int) -> float:
     spread = GOLDEN * torch.arange(LAYERS, dtype=torch.float64) % 1.0
     # One layer at a time: of a wide network few values fit in memory.
     for layer in sorted({int(depth * place) for place in spread.tolist()}):
-        values = function((layer + places) / depth).flatten(1)
+        # No layer reads time 0, where a function may have no value.
+        values = function(((layer + places) / depth).clamp(min=2.0**-30)).flatten(1)
         lines = values[0] + places[:, None].to(values) * (values[-1] - values[0])
         missed += float((values - lines)[1:-1].square().mean())
         size += float(values.square().mean())
