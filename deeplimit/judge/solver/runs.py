@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 from deeplimit.common import validation
 from deeplimit.common.measurement import Progress, part_of
 from deeplimit.common.randomness import Purpose
-from deeplimit.driving.jumps import Jump, largest_jump
+from deeplimit.driving.jumps import POINTS, Jump, largest_jump
 from deeplimit.equations import ODE, SDE, EulerMaruyama, Exact, Heun, Noise, Scheme, TorchSDE
 from deeplimit.equations.schemes import STRATONOVICH, TORCHSDE
 from deeplimit.equations.solvers import solve
@@ -48,6 +48,8 @@ TOLERANCE = 1e-12
 
 CALLED = "deeplimit called the scheme with (equation, x, brownian, times)."
 """A note on what a user's solver raises."""
+WIDE = 3.0
+"""How many moves of a state in time 1, or sizes of it, away from it coefficients are looked at."""
 
 
 @dataclass(frozen=True)
@@ -352,6 +354,48 @@ def largest_jumps(plan: Plan) -> tuple[Jump | None, Jump | None]:
         return of(lambda time: equation.field(time, x)), None
     ones = x.new_ones(len(x), *equation.brownian_shape(x))
     return of(lambda time: equation.drift(time, x)), of(lambda time: equation.diffusion(time, x, ones))
+
+
+class Irregular(NamedTuple):
+    """What is seen of coefficients as functions of the state: jumps, and the diffusion's largest slope."""
+
+    drift_jumps: bool
+    diffusion_jumps: bool
+    slope: float
+
+
+def irregularities(plan: Plan) -> Irregular:
+    """Return what coefficients do on a line of states through the initial ones, at time 1/2.
+
+    It reaches WIDE times as far, in every coordinate, as coefficients move its middle in time 1, or as that
+    is from 0. NOT checked: other states.
+    """
+    equation: Any = plan.equation
+    half = torch.full((), 0.5, dtype=torch.float64)
+
+    def drift(x: Tensor) -> Tensor:
+        out: Tensor = equation.drift(half, x) if plan.random else equation.field(half, x)
+        return out
+
+    def noise(x: Tensor) -> Tensor:
+        out: Tensor = equation.diffusion(half, x, x.new_ones(len(x), *equation.brownian_shape(x)))
+        return out
+
+    with torch.no_grad():
+        centre = plan.x.mean(dim=0, keepdim=True)
+        moves = drift(centre).abs() + (noise(centre).abs() if plan.random else 0.0)
+        reach = WIDE * torch.maximum(moves, centre.abs())
+
+        def along(value: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+            return lambda places: value((centre + reach * (2 * places[:, None] - 1)).to(plan.x))
+
+        jumps = largest_jump(along(drift)) is not None
+        if not plan.random:
+            return Irregular(jumps, False, 0.0)
+        values = along(noise)(torch.linspace(0.0, 1.0, POINTS, dtype=torch.float64))
+        spacing = float(reach.norm()) * 2 / (POINTS - 1)
+        slope = float(values.flatten(1).diff(dim=0).norm(dim=1).max()) / spacing if spacing > 0 else 0.0
+        return Irregular(jumps, largest_jump(along(noise)) is not None, slope)
 
 
 def _levels(plan: Plan, x: Tensor, brownian: SharedBrownian | None, move: Progress) -> Tensor:

@@ -342,6 +342,15 @@ def _strong_analysis(
     if judgement.code == SolverVerdict.NOT_THE_LIMIT or judgement.rule in rules.JUMPS_MAY_EXPLAIN:
         evidence = dataclasses.replace(evidence, jump=_jump(plan, distance))
         judgement = judge(rules.strong, evidence)
+    if judgement.code in (SolverVerdict.NOT_THE_LIMIT, SolverVerdict.NOT_THE_DOCUMENTED_ORDER):
+        seen = runs.irregularities(plan)
+        evidence = dataclasses.replace(
+            evidence,
+            drift_jumps=seen.drift_jumps,
+            diffusion_jumps=seen.diffusion_jumps,
+            is_steep=seen.slope**2 > plan.steps[-1],
+        )
+        judgement = judge(rules.strong, evidence)
     slopes, slope_errors = np.full((2, len(plan.steps) - (2 if fitted is order else 1)), math.nan)
     if fitted is not None:
         shown = slice(unstable, unstable + len(fitted.slopes))

@@ -191,6 +191,8 @@ class StrongEvidence:
             squares, in one in which they do not. NaN where that is the mean square.
         rises: whether local slopes keep rising, as before the steps resolve a singularity that is near.
         jump: time of a jump of the equation, which steps see late, if that alone explains the distance.
+        drift_jumps, diffusion_jumps: whether they do as functions of the state, where that may explain it.
+        is_steep: whether the diffusion is so steep that the finest steps do not resolve it.
         unstable: how many of the coarsest numbers of steps are too few for the solver to be stable; nothing
             else is read of them.
     """
@@ -210,6 +212,9 @@ class StrongEvidence:
     typical: float = math.nan
     rises: bool = False
     jump: float | None = None
+    drift_jumps: bool = False
+    diffusion_jumps: bool = False
+    is_steep: bool = False
     unstable: int = 0
 
     @property
@@ -283,6 +288,12 @@ def strong(e: StrongEvidence) -> verdict.RuleByRule[SolverVerdict]:
     yield _V.NOT_THE_LIMIT, "does_not_move", not e.moves and e.distance > APART * e.reference_error
     # Steps see a jump up to one step late: errors go up and down with their number.
     yield _V.CANNOT_TELL, "equation_jumps", e.jump is not None
+    # There may be no solution on a given path (Tanaka), and no theorem says that schemes tend to one.
+    yield _V.CANNOT_TELL, "diffusion_jumps", e.diffusion_jumps
+    # Errors of one step are as large as the step.
+    yield _V.CANNOT_TELL, "diffusion_is_steep", e.is_steep
+    # What is taken for the solution tends to it more slowly than is known.
+    yield _V.CANNOT_TELL, "drift_jumps", e.drift_jumps and distance_levels_off(e)
     # The solver tends to something, and that is not the solution.
     far = e.distance if math.isnan(e.typical) else e.typical
     yield _V.NOT_THE_LIMIT, "stays_apart", far > APART * (e.remaining + e.reference_error)
@@ -300,6 +311,8 @@ def strong(e: StrongEvidence) -> verdict.RuleByRule[SolverVerdict]:
     # It would lie below the documented one, but local slopes are on their way to it.
     low = e.documented is not None and e.interval[1] < e.documented
     yield _V.CANNOT_TELL, "slopes_keep_rising", low and e.rises
+    # Documented orders are those of Lipschitz drifts.
+    yield _V.CANNOT_TELL, "drift_jumps_slowly", low and e.drift_jumps
     # The order surely lies below the documented one.
     yield (
         _V.NOT_THE_DOCUMENTED_ORDER,

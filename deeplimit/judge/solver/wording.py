@@ -228,9 +228,25 @@ SOLVER: Sentences = {
         "the equation jumps in time, which steps see up to one step late: that alone explains the distance to"
         " the solution. Take numbers of steps for which the jump falls on a step's end"
     ),
+    "diffusion_jumps": lambda r: (
+        "the diffusion jumps as a function of the state. Then there may be no solution on a given path, as of"
+        " Tanaka's equation, and no documented order is about it; kind='weak' compares laws"
+    ),
+    "diffusion_is_steep": lambda r: (
+        f"the diffusion is so steep as a function of the state that {r.steps[-1]} steps do not resolve it;"
+        " take more steps"
+    ),
+    "drift_jumps": lambda r: (
+        "the distance to the reference levels off, but the drift jumps as a function of the state, where the"
+        " reference's own error is not known; an equation with solution= decides more"
+    ),
     "slopes_keep_rising": lambda r: (
         f"the interval {_interval(r)} lies below the documented order {r.documented:g}, but local slopes keep"
         " rising: a singularity may be near; take more steps"
+    ),
+    "drift_jumps_slowly": lambda r: (
+        f"the interval {_interval(r)} lies below the documented order {r.documented:g}, but the drift jumps"
+        " as a function of the state, and documented orders are those of Lipschitz ones"
     ),
     "may_fall_faster": lambda r: (
         f"the interval {_interval(r)} lies above the documented order {r.documented:g}, but not surely: the"
