@@ -32,6 +32,8 @@ ROUNDED = 4.0
 """Differences below this many units of round-off of the layers are no noise."""
 SURE_ERRORS = float(special.ndtri(0.5 + slopes.SURE / 2))
 """Half an interval of level `slopes.SURE`, in standard errors."""
+FEW_ENTRIES = 8
+"""Layers of fewer entries keep their sizes: divided by them, of 1 entry H = 0.25 reads as 0.33."""
 MOST_LAYERS = 256
 """Deeper networks would make the Hurst index more exact than any verdict needs, at a cost of L cubed."""
 SIZE = "root mean square"
@@ -296,7 +298,8 @@ def _roughness(weights: Sequence[MeasuredWeight], smoothness: Slope, confidence:
     """Return the Hurst index that all networks' layers have, sizes divided out.
 
     Networks are independent: indices of each weigh by the inverse of their squared standard errors. Layers
-    whose neighbours draw near with depth are no noise, and have none.
+    whose neighbours draw near with depth are no noise, and have none. Layers of few entries keep their sizes:
+    one of one entry would be its sign.
     """
     if not smoothness.is_known or smoothness.sure[0] > hypotheses.CHANGES:
         return slopes.UNKNOWN
@@ -304,7 +307,8 @@ def _roughness(weights: Sequence[MeasuredWeight], smoothness: Slope, confidence:
     indices, errors = [], []
     for weight in shallow:
         try:
-            found = roughness(weight.gram, slopes.SURE, about_mean=True, equal_sizes=True)
+            divided = weight.gram.entries >= FEW_ENTRIES
+            found = roughness(weight.gram, slopes.SURE, about_mean=True, equal_sizes=divided)
         except ValueError:  # layers that are equal, or zero
             continue
         indices.append(found.hurst)
