@@ -189,3 +189,28 @@ def test_branches_that_vanish_are_not_right_as_they_are(power, verdict):
     found = dl.recommend(scaled(power), 64, batch=X, depths=DEPTHS)
     assert found.verdict == verdict
     assert bool(found.code) is (verdict == "change")
+
+
+class Mixture(Branch):
+    """Each row goes through one of two projections, as its first entry says."""
+
+    def __init__(self):
+        super().__init__()
+        self.experts = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(2))
+
+    def forward(self, x):
+        h, chosen = torch.tanh(self.first(self.norm(x))), x[:, 0] > 0
+        update = torch.zeros_like(x)
+        for expert, rows in zip(self.experts, (chosen, ~chosen), strict=True):
+            if rows.any():
+                update[rows] = expert(h[rows])
+        return x + update
+
+
+def test_every_expert_of_a_mixture_gets_its_line():
+    factory = stack(Mixture)
+    report = dl.check_depth(factory, DEPTHS, batch=X, expected=0.5)
+    names = {f"*.experts.{k}.{what}" for k in range(2) for what in ("weight", "bias")}
+    assert {finding.parameter for finding in report.findings} == names
+    (after,) = dl.check_depth(mended(factory, report), DEPTHS, batch=X).branches
+    assert after.exponent == pytest.approx(0.5, abs=0.05)
