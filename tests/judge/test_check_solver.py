@@ -770,7 +770,7 @@ def test_jumps_and_slopes_of_coefficients_are_seen(sde, seen):
 
 
 def test_a_fault_is_named_where_coefficients_are_smooth():
-    """The twin: noise drawn anew at each level, of a diffusion with slope 1."""
+    """A solver that draws new noise at each number of steps, where nothing excuses it."""
     calm = OfState(torch.zeros_like, torch.tanh)
 
     def redrawn(equation, x, brownian, times):

@@ -1,12 +1,15 @@
 """Learning rates, epsilons and weight decays are judged exactly and by name, before any step."""
 
 import functools
+import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 import transfer_models as models
 
 import deeplimit as dl
+from deeplimit.modules.training_check.judgement import outgrown
 
 ROWS = {row.name: row for row in models.ROWS}
 DEPTHS = (2, 4, 8)
@@ -263,3 +266,21 @@ def _of(name):
         "batch": models.inputs(16),
         "expected": row.claims,
     }
+
+
+@pytest.mark.parametrize(
+    ("losses", "runs_away"),
+    [
+        ((2.2, 1.0, 0.4), False),
+        ((2.2, 4.0, 1.0), False),
+        ((2.2, 5e9, 1.5e33), True),
+        ((2.2, 30.0, 1.0), True),
+        ((2.2, 1.0, math.nan), True),
+        ((-5.0, -4.0, -6.0), False),
+        ((-5.0, 50.0, 900.0), True),
+        ((0.0, 1e-9), False),
+    ],
+)
+def test_a_loss_that_rises_tenfold_at_the_given_rates_has_run_away(losses, runs_away):
+    found = outgrown(4, SimpleNamespace(losses=losses), (len(losses) - 1,))
+    assert [each.about for each in found] == ["divergence"] * runs_away

@@ -13,8 +13,7 @@ from deeplimit.modules.training_check.rule import TrainingRule
 from deeplimit.modules.training_check.scaling import BranchTransfer, Networks, Power, StreamTransfer
 
 OUTGROWN = 10.0
-"""Times its first value to which no loss rises that training brings down: a rate at the edge of stability
-doubles it, or less."""
+"""Times its first value beyond which a loss has run away: at the edge of stability it doubles, or less."""
 LINEAR = 1e-3
 """Distance from linear below which a branch that starts at zero has not bent: its first step is linear."""
 
@@ -166,7 +165,9 @@ def diverged(depths: Sequence[int], networks: Networks, steps: Sequence[int]) ->
 def outgrown(depth: int, at_given: AfterSteps, steps: Sequence[int]) -> list[TrainingFinding]:
     """Return a finding where the shallowest network's loss runs away at the given learning rates."""
     first, *later = at_given.losses
-    if all(loss <= OUTGROWN * first for loss in later):
+    # A log-likelihood may be negative; from a loss of exactly 0 no rise can be told.
+    most = first + (OUTGROWN - 1) * abs(first) if first else math.inf
+    if all(math.isfinite(loss) and loss <= most for loss in later):
         return []
     to = f"from {first:.3g} to {later[-1]:.3g}" if math.isfinite(later[-1]) else "beyond all numbers"
     return [
