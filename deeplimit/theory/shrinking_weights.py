@@ -334,6 +334,8 @@ class _Diffusion(_InPlane):
             citations=(COHEN_KEY,),
             rate_is_bound=order.is_bound,
             scheme_rate=1.0 if flat else 0.5,
+            # Drift and noise together leave errors of order 1, which a strong trend makes large at first.
+            scheme_second_orders=(0.5,) if kept_trend and not flat else (),
             # Where noise saturates σ, the distance to the scheme settles more slowly than it expands.
             gap=dataclasses.replace(
                 gap,

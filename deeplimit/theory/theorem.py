@@ -101,6 +101,7 @@ class Regime:
         moments: Whether errors may have moments. Where they have none, convergence is in probability.
         scheme_rate: Order of the limit's own scheme on the network's layers.
         scheme_corrections: Powers of 1/L by which further terms of its error are smaller.
+        scheme_second_orders: Powers among them of an independent source, as in `second_orders`.
         gap: Order and further terms of the distance between the network and that scheme, as another regime;
             None where the network is the scheme, or nothing is known.
     """
@@ -121,6 +122,7 @@ class Regime:
     moments: bool = True
     scheme_rate: float = 0.5
     scheme_corrections: tuple[float, ...] = (1.0,)
+    scheme_second_orders: tuple[float, ...] = ()
     gap: Regime | None = None
 
     @property

@@ -5,15 +5,10 @@ import pytest
 from runs import task_of
 
 import deeplimit as dl
-from deeplimit.judge.convergence.assessment import (
-    gap_estimates,
-    scheme_estimates,
-    whole_estimates,
-    with_whole_scheme_error,
-    without_reference_error,
-)
+from deeplimit.judge.convergence.assessment import gap_estimates, scheme_estimates, whole_estimates
 from deeplimit.judge.convergence.pairing import Pairing
 from deeplimit.simulation import CoupledErrors, moments
+from deeplimit.statistics.power_law import with_whole_scheme_error, without_reference_error
 
 
 def taken_out(fine, coarse, apart, surplus=0.0):

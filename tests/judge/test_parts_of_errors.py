@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import deeplimit as dl
+from calibration.cells import trends
 from deeplimit.driving.between_layers import unseen_share
 from deeplimit.judge.convergence.pairing import NO_GAP, UNKNOWN_GAP, Pairing
 from deeplimit.judge.convergence.verdict import UNSEEN
@@ -231,6 +232,21 @@ def test_an_order_near_a_whole_one_is_that_one_only_where_nothing_diffuses():
     for directed, rate in ((True, 1.0), (False, 0.97)):
         pairing = SimpleNamespace(directed=directed, regime=UNKNOWN_GAP)
         assert Pairing.regime_of(pairing, (within(0.9, 1.04),)).rate == pytest.approx(rate)
+
+
+def test_a_strong_trend_leaves_the_order_of_the_noise_to_be_read(monkeypatch):
+    """Drift and noise leave errors of order 1, which are larger up to some depth; differences tell both."""
+    trend, noise = trends.turning(4, 0.4, 917), dl.Ito(A=0.02, b=0.1)
+    network = dl.inner(4, "scaled_silu", trend=trend, noise=noise, alpha=0.0, beta=1.0)
+
+    def found():
+        return dl.compare(network, paths=500, depths=(16, 32, 64, 128, 256, 512), seed=917)
+
+    report = found()
+    assert report.verdict == "converges"
+    assert report.rate_interval[0] < 0.5 < report.rate_interval[1] < 0.55
+    monkeypatch.setattr(Pairing, "mixed_order", lambda self, *, is_gap: None)
+    assert found().rule == "mixes_orders"
 
 
 def test_a_part_that_surely_falls_more_slowly_than_the_scheme_has_the_networks_order():

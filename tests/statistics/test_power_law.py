@@ -129,6 +129,26 @@ def test_what_an_euler_scheme_falls_short_of_its_power_law_is_allowed_for():
     assert any_scheme < 0.485
 
 
+@pytest.mark.parametrize(("drift", "noise"), [(1.0, 0.4), (0.7, 0.4), (-0.5, 0.3)])
+def test_the_order_of_a_scheme_is_found_below_what_drift_and_noise_leave(drift, noise):
+    """Exact errors of the scheme of dH = μ H dt + s H dB, whose local orders begin at 0.63 to 0.79."""
+    depths = np.array([16, 32, 64, 128, 256, 512])
+    step, square = 1 / depths, noise**2
+    scheme = ((1 + drift * step) ** 2 + square * step) ** depths
+    both = (np.exp(drift * step) * (1 + drift * step + square * step)) ** depths
+    logs = 0.5 * np.log(np.exp(2 * drift + square) + scheme - 2 * both)
+    covariance = 1e-4 * (np.eye(6) + 1.0)  # of 500 paths
+
+    def fitted(**given):
+        return fit_rate(ErrorEstimates(depths, logs, covariance, np.zeros(6), 500, is_euler=True, **given))
+
+    found, straight = fitted(second_orders=(0.5,), of_one_size=True), fitted()
+    low, high = found.interval(0.95)
+    assert low < 0.5 < high < low + 0.1
+    assert abs(found.rate - 0.5) < 0.8 * abs(straight.rate - 0.5)
+    assert (straight.interval(0.95)[0] > 0.5) is (drift == 1.0)
+
+
 def test_errors_that_move_together_leave_their_slope_better_known():
     """Var(a - b) = Var a + Var b - 2 Cov(a, b), over the step in log depth."""
     covariance = np.array([[4.0, 1.5, 0.2], [1.5, 1.0, -0.6], [0.2, -0.6, 2.0]])

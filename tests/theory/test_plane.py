@@ -96,6 +96,8 @@ def test_the_plane_point_by_point(alpha, beta, trend, noise, activation, name, r
         assert limit.trend is (TREND if trend and beta == pytest.approx(1.0) else None)
         assert limit.noise is NOISE
         assert (limit.slope, limit.curvature) == (1.0, 1.0 if activation == CURVED else 0.0)
+        # Drift and noise together leave errors of order 1 beside the noise's of order 1/2.
+        assert regime.scheme_second_orders == ((0.5,) if limit.trend is not None else ())
     if kind is dl.LinearODE:
         assert (limit.trend, limit.slope) == (TREND, 1.0)
 

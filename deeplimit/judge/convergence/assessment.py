@@ -34,6 +34,8 @@ from deeplimit.statistics.power_law import (
     fit_rate,
     least_paths,
     local_slopes,
+    with_whole_scheme_error,
+    without_reference_error,
 )
 from deeplimit.theory import Regime
 from deeplimit.version import versions
@@ -51,7 +53,8 @@ def scheme_estimates(task: Task, pairing: Pairing, coupled: Coupled, *, half: bo
         return _estimates(task, pairing, coupled, *extrapolated, unbiased, pairing.scheme, is_euler=False)
     found = _halves(task, coupled, moments.SCHEME_HALF) if half else _at(task, coupled, moments.SCHEME_COMMON)
     bias = log_bias(task, pairing.scheme_rate, pairing.scheme_coherence)
-    return _estimates(task, pairing, coupled, *found, bias, pairing.scheme, is_euler=not pairing.measured)
+    errors = _estimates(task, pairing, coupled, *found, bias, pairing.scheme, is_euler=not pairing.measured)
+    return dataclasses.replace(errors, of_one_size=True)
 
 
 def gap_estimates(task: Task, pairing: Pairing, coupled: Coupled, *, half: bool) -> ErrorEstimates:
@@ -169,53 +172,6 @@ def median_estimates(task: Task, pairing: Pairing, distances: np.ndarray, regime
     )
 
 
-def with_whole_scheme_error(
-    log_errors: np.ndarray, covariance: np.ndarray, bias: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return log errors (m,) and their covariance, with what the reference hides of them.
-
-    Given are log errors (2m,) and their covariance: of the network against the reference, e, and its distance
-    g to the limit's scheme on its layers. In e² = g² + 2 ⟨g, scheme - reference⟩ + |scheme - reference|² the
-    last two would be 1/f² times as large if the reference were exact, `bias` being log f (m,). So the square
-    of what is returned is e² + (1/f² - 1)(e² - g²).
-    """
-    m = len(bias)
-    whole, gap = log_errors[:m], log_errors[m:]
-    if not np.isfinite(whole).all():
-        return whole, covariance[:m, :m]
-    hidden, share = np.expm1(-2 * bias), np.exp(2 * (gap - whole))
-    # Beyond this the correction would be most of the result, as in `without_reference_error`.
-    grown = np.maximum(1 + hidden * (1 - share), 0.25)
-    change = np.concatenate([np.diag((1 + hidden) / grown), np.diag(-hidden * share / grown)], axis=1)
-    return whole + 0.5 * np.log(grown), change @ np.nan_to_num(covariance) @ change.T
-
-
-def without_reference_error(
-    log_errors: np.ndarray, covariance: np.ndarray, surplus: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return log errors (m,) and their covariance (m, m) with the reference's error taken out.
-
-    This is Richardson extrapolation of squares. Given are log errors (2m + 1,) and their covariance: against
-    the fine and the coarse solution, and last the distance of the two. The coarse one has steps twice as
-    large everywhere. The noise's part of squared errors is linear in the step, whatever the limit. So e² = 2
-    e²_fine - e²_coarse. For a scheme of a better order, `surplus` times the squared distance remains
-    (docs/theorems/young.md). Both solutions read the same path, so differences are known far better than
-    either.
-    """
-    m = len(log_errors) // 2
-    scale = log_errors[: 2 * m].max()
-    if not np.isfinite(scale):  # every path was lost
-        return log_errors[:m], covariance[:m, :m]
-    squares = np.exp(2 * (log_errors - scale))
-    fine, coarse, apart = squares[:m], squares[m : 2 * m], surplus * squares[-1]
-    # Beyond this the correction would be most of the result; the report says so.
-    square = np.clip(2 * fine - coarse + apart, fine / 4, 4 * fine)
-    change = np.concatenate(
-        [np.diag(2 * fine / square), np.diag(-coarse / square), (apart / square)[:, None]], axis=1
-    )
-    return 0.5 * np.log(square) + scale, change @ np.nan_to_num(covariance) @ change.T
-
-
 def rounding(task: Task) -> float:
     """Return the size that round-off reaches: one unit in the last place per layer, added at random."""
     size = 4.0 * (1.0 if task.h0 is None else float(task.h0.double().square().mean().sqrt()))
@@ -281,6 +237,7 @@ class Part:
         decides: whether a verdict rests on it.
         paired_floor: its floor, held against consecutive differences of the same paths, where there are such.
         measured: interval of the order where it was measured, and is not a theorem's.
+        mixed: order of consecutive differences, where they show two.
     """
 
     judged: ErrorEstimates
@@ -297,6 +254,7 @@ class Part:
     part_of_square: float = 1.0
     measured: tuple[float, float] | None = None
     paired_floor: Floor | None = None
+    mixed: Order | None = None
     decides: bool = True
 
     @property
@@ -371,6 +329,9 @@ class Part:
         """Fit the order of errors like its own."""
         if self.exact and self.products is not None and len(self.products) >= 3:
             return fit_order(estimates, self.products, STEEPEST + (self.regime.rate or 0.0))
+        if self.mixed is not None:
+            centre = estimates.log_errors + self.mixed.rate * np.log(estimates.depths)
+            return Fit(self.mixed.orders, float(np.mean(centre)))
         return fit_rate(estimates)
 
     def evidence(
@@ -445,6 +406,7 @@ def _two_parts(task: Task, pairing: Pairing, coupled: Coupled) -> tuple[Part, ..
         rounding(task),
         "the errors of the limit's own scheme",
         "scheme to limit",
+        mixed=pairing.mixed_order(is_gap=False),
     )
     gap = Part(
         gaps[0],
@@ -458,6 +420,7 @@ def _two_parts(task: Task, pairing: Pairing, coupled: Coupled) -> tuple[Part, ..
         is_gap=True,
         measured=pairing.gap_interval,
         paired_floor=pairing.paired_floor,
+        mixed=pairing.mixed_order(is_gap=True),
         part_of_square=_part_of_square(gaps[0].log_errors[-1], schemes[0].log_errors[-1]),
     )
     least = np.maximum(gap.resolution, blurred * np.exp(scheme.shown.log_errors))

@@ -14,6 +14,7 @@ from deeplimit.judge.convergence import verdict
 from deeplimit.simulation import Task
 from deeplimit.simulation.task import GRADIENT, is_own, is_scheme
 from deeplimit.statistics.consecutive import (
+    Coherence,
     Differences,
     Order,
     apart_by_paths,
@@ -91,6 +92,8 @@ class Pairing:
         distances: those to the limit, and where errors are split to its scheme (P, m or 2 m), of paths of
             which a few make up every mean, or are lost: medians are taken of them. None elsewhere.
         orders_of_medians: the orders of such paths where a theorem says an order in probability.
+        mixed: orders of the limit's scheme and of the distance to it from consecutive differences, where a
+            theorem says those of distances; empty elsewhere.
         apart_by_paths: how far the limit is from what the networks tend to, held against their differences
             path by path, where one path is read at all depths and a theorem says the order; 0 elsewhere.
         settles: whether networks of random weights differ less from depth to depth, as a theorem says.
@@ -117,6 +120,7 @@ class Pairing:
     paired_floor: Floor | None = None
     distances: np.ndarray | None = None
     orders_of_medians: tuple[Order | None, ...] = ()
+    mixed: tuple[Order | None, ...] = ()
     apart_by_paths: float = 0.0
     settles: bool = True
 
@@ -155,9 +159,14 @@ class Pairing:
         trusted = found.reads is Reads.INCREMENTS and m >= LEAST_DEPTHS
         floor = floor if trusted else None
         medians = medians and trusted
-        found = dataclasses.replace(found, distances=found.distances if trusted else None)
-        orders = orders if medians else ()
-        return dataclasses.replace(found, paired_floor=floor, orders_of_medians=orders, apart_by_paths=apart)
+        return dataclasses.replace(
+            found,
+            distances=found.distances if trusted else None,
+            paired_floor=floor,
+            orders_of_medians=orders if medians else (),
+            mixed=orders[1:] if trusted else (),
+            apart_by_paths=apart,
+        )
 
     @classmethod
     def _stated(cls, task: Task) -> Pairing:
@@ -222,6 +231,16 @@ class Pairing:
         low, high = gap.interval(0.95)
         return gap if low > 0 and high < scheme.interval(0.95)[0] else network
 
+    def mixed_order(self, *, is_gap: bool) -> Order | None:
+        """Return the order of a part whose differences lose their direction, where theory says its order.
+
+        None where they keep it, or have none: distances say the same then, and more shortly.
+        """
+        order = (*self.mixed, None, None)[is_gap]
+        if order is None or order.medians or order.uncertain:
+            return None
+        return order if order.coherence is Coherence.MARTINGALE_TAKES_OVER else None
+
     @property
     def known_rate(self) -> float | None:
         """The order, by a theorem, of the distances whose floor is judged; None where none says it."""
@@ -284,7 +303,13 @@ class Pairing:
     @property
     def scheme(self) -> Regime:
         """How the errors of the limit's own scheme on each depth's layers expand."""
-        return dataclasses.replace(SCHEME, rate=self.scheme_rate, corrections=self.regime.scheme_corrections)
+        regime = self.regime
+        return dataclasses.replace(
+            SCHEME,
+            rate=regime.scheme_rate,
+            corrections=regime.scheme_corrections,
+            second_orders=regime.scheme_second_orders,
+        )
 
     @property
     def scheme_rate(self) -> float:
