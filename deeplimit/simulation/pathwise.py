@@ -122,6 +122,25 @@ def steps(
 
 
 @torch.no_grad()
+def movement(task: Task) -> float:
+    """Return how far the limit moves: the largest RMS distance from its inputs over time, of one block."""
+    h0, *_ = task.starts(0)
+    paths = task.network_paths(0, len(h0))
+    solver = make_solver(task, 0, h0, paths)
+    largest = 0.0
+    for chunk in task.grid.chunks():
+        solver.begin(chunk)
+        for path in paths:
+            path.begin(chunk)
+        for index in range(len(chunk.ends)):
+            for path in paths:
+                path.advance(index)
+            moved = (solver.step(index) - h0).flatten(1)
+            largest = max(largest, float(moved.double().square().sum(dim=1).mean()))
+    return math.sqrt(largest)
+
+
+@torch.no_grad()
 def reference_error(task: Task) -> float:
     """Return the RMS change, over the first block, of a reference solution at a 10 times looser tolerance.
 

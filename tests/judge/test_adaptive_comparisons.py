@@ -189,3 +189,44 @@ def test_lost_paths_are_judged_by_medians_where_coarse_depths_follow_no_law(righ
     report = dl.compare(LOST, limit, seed=58)
     assert report.average == "median"
     assert report.verdict == ("converges" if right else "does not converge")
+
+
+@pytest.mark.parametrize(
+    ("interval", "bound", "found"),
+    [
+        ((0.4, 0.48), False, True),
+        ((0.45, 0.55), False, False),
+        ((0.6, 0.7), False, True),
+        ((0.6, 0.7), True, False),
+    ],
+)
+def test_an_order_that_is_not_the_theorems_asks_for_depth(interval, bound, found):
+    report = dl.compare(dl.res1(2, "tanh"), depths=(8, 16, 32), paths=64)
+    report = dataclasses.replace(
+        report, verdict="converges", rate_interval=interval, predicted_rate=0.5, predicted_is_bound=bound
+    )
+    assert comparison.contradicts(report) is found
+    assert not comparison.contradicts(dataclasses.replace(report, predicted_rate=None))
+
+
+def slow(drift):
+    """res-1 of AR(1) layers, ρ = .8, d = 5: errors are still 1.7 at depth 256, where the limit moves by 3."""
+    correlation, noise = 0.8, 3 / 5**0.5
+
+    def diffusion(t, h, dB):
+        return noise * torch.einsum("pij,pj->pi", dB.reshape(-1, 5, 5), torch.tanh(h))
+
+    return dl.SDE(
+        lambda t, h: drift * correlation * (1 - torch.tanh(h) ** 2) * torch.tanh(h),
+        diffusion,
+        noise="general",
+        brownian=(5, 5),
+    )
+
+
+@pytest.mark.parametrize("drift", [0.0, -1.0])
+def test_errors_as_large_as_the_limits_movement_let_no_other_limit_pass(drift):
+    network, fixed = dl.res1(5, "tanh", weights=dl.AR1(0.8)), {"depths": (16, 32, 64, 128, 256), "paths": 512}
+    assert dl.compare(network, **fixed).verdict == "converges"
+    wrong = dl.compare(network, slow(drift), **fixed)
+    assert (wrong.verdict, wrong.rule) == ("cannot tell", "may_remain")

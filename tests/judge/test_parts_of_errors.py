@@ -197,8 +197,35 @@ def turning_of(width):
 
 def test_inputs_that_swallow_every_layer_are_no_convergence():
     network, x = dl.res1(4, "tanh"), 1e8 * torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
-    assert dl.compare(network, x=x, paths=64).verdict == "cannot tell"
-    assert dl.compare(network, dl.Independent(network.limit()), x=x, paths=64).verdict == "cannot tell"
+    for limit in (None, dl.Independent(network.limit())):
+        assert dl.compare(network, limit, x=x, paths=64, dtype="float32").verdict == "cannot tell"
+
+
+def test_what_float32_rounds_away_is_looked_at_in_float64():
+    network, x = dl.res1(4, "tanh"), 1e8 * torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
+    right, wrong = (
+        dl.compare(network, limit, x=x, paths=64, depths=(8, 16, 32, 64))
+        for limit in (None, dl.Independent(network.limit()))
+    )
+    assert (right.dtype, wrong.dtype) == ("float64", "float64")
+    assert right.verdict != "does not converge" and wrong.verdict == "does not converge"
+    exact = dl.compare(dl.res1(3, torch.ones_like), paths=64, depths=(8, 16, 32, 64))
+    assert (exact.verdict, exact.rule, exact.dtype) == (
+        "converges",
+        "equals_the_limit_up_to_rounding",
+        "float64",
+    )
+    assert not exact.parts and math.isnan(exact.rate)
+
+
+@pytest.mark.parametrize("drift", [0.3, -0.6])
+def test_a_scheme_that_is_exact_but_for_round_off_equals_its_limit(drift):
+    """Steps that add one number round to one side: errors were 5e-14, of order -0.5, and "another limit"."""
+    motion = dl.SDE(lambda t, h: drift + 0 * h, lambda t, h, dB: 0.4 * dB, noise="additive")
+    other = dl.SDE(lambda t, h: drift + 1e-6 + 0 * h, lambda t, h, dB: 0.4 * dB, noise="additive")
+    network = dl.scheme_network(dl.EulerMaruyama(), motion, 1)
+    for limit, verdict in ((motion, "converges"), (other, "does not converge")):
+        assert dl.compare(network, limit, paths=64, depths=(16, 32, 64, 128, 256)).verdict == verdict
 
 
 def test_no_order_is_read_off_round_off():

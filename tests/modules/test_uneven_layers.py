@@ -12,6 +12,8 @@ from stand_in_stacks import Block, Stack, vectors
 from torch import nn
 
 import deeplimit as dl
+from deeplimit.modules.depth_check.meaning import FEW_LAYERS
+from deeplimit.modules.depth_check.scaling import few_layers
 from deeplimit.modules.depth_check.uneven_layers import against_layers
 
 DEPTHS = [4, 8, 16]
@@ -154,3 +156,30 @@ def test_a_rule_of_ones_own_that_states_an_exponent_alone_names_layers_too():
     )
     assert {finding.layers for finding in report.findings} == {tuple(range(8, 16))}
     assert report.findings[0].factor == pytest.approx(math.sqrt(16), rel=1e-6)
+
+
+FEW = {
+    "halves": lambda depth, layer, branch: 2.0**-layer,
+    "two of size 1": lambda depth, layer, branch: 1.0 if layer < 2 else 1e-3,
+}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_a_few_layers_that_carry_all_updates_are_no_sde(name):
+    """Their root mean square falls like 1/sqrt(L), as that of an SDE does."""
+    factory = partial(numbered, number=FEW[name], learned=True)
+    report = check(factory, depths=[4, 8, 16, 32])
+    assert report.verdict == "not as expected"
+    assert {finding.about for finding in report.findings} == {"few layers"}
+    assert {kind.meaning for kind in report.branches} == {FEW_LAYERS}
+    assert dl.recommend(factory, 64, [4, 8, 16, 32], batch=vectors).verdict == "cannot tell"
+
+
+def test_the_layers_that_carry_the_updates_are_counted():
+    halves, roots = (
+        [[(2.0**-k, (k + 1) ** -0.5)[which] for k in range(n)] for n in (4, 32)] for which in (0, 1)
+    )
+    assert few_layers(halves) == (2, 32, pytest.approx(0.9375, abs=1e-3))
+    assert few_layers(roots) is None
+    assert few_layers([[1.0] * 4, [1.0] * 32]) is None
+    assert few_layers([[0.0] * 4, [0.0] * 32]) is None

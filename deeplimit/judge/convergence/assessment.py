@@ -20,6 +20,7 @@ from deeplimit.judge.convergence import verdict, wording
 from deeplimit.judge.convergence.pairing import Correction, Pairing, Reads, log_bias
 from deeplimit.judge.convergence.report import MEAN, MEDIAN, CompareReport, PartOfError
 from deeplimit.simulation import Coupled, CoupledErrors, Task, moments
+from deeplimit.simulation.pathwise import movement
 from deeplimit.statistics.consecutive import Order, log_medians, with_lost_ones_last
 from deeplimit.statistics.differences import Remainder, fit_order, remainder
 from deeplimit.statistics.power_law import (
@@ -174,8 +175,13 @@ def median_estimates(task: Task, pairing: Pairing, distances: np.ndarray, regime
 
 def rounding(task: Task) -> float:
     """Return the size that round-off reaches: one unit in the last place per layer, added at random."""
-    size = 4.0 * (1.0 if task.h0 is None else float(task.h0.double().square().mean().sqrt()))
-    return float(torch.finfo(task.dtype).eps * size * math.sqrt(task.grid.depths[-1] * task.network.width))
+    return _last_places(task) * math.sqrt(task.grid.depths[-1])
+
+
+def _last_places(task: Task) -> float:
+    """Return the size of one unit in the last place of states; those that begin at 0 come to about 1."""
+    inputs = 1.0 if task.h0 is None else float(task.h0.double().square().mean().sqrt())
+    return float(torch.finfo(task.dtype).eps * 4.0 * (inputs or 1.0) * math.sqrt(task.network.width))
 
 
 def corrected(estimates: ErrorEstimates, diverged: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -552,6 +558,8 @@ def _measured(task: Task, pairing: Pairing, coupled: Coupled, estimated: Estimat
         diverged=moments.diverged[:m] * (pairing.distances is None),
         limit_lost=moments.limit_lost,
         resolution=estimated.resolution,
+        # A step that adds nearly the same number to nearly the same state rounds as the one before.
+        accumulated=_last_places(task) * task.grid.size,
         vanishes=any(not np.isfinite(part.judged.log_errors).all() for part in estimated.parts),
         # Roots of differences, and ratios of distances to them, rest on no few paths.
         kurtosis=0.0
@@ -583,8 +591,12 @@ def _judged(
             is_scheme=is_scheme,
             is_uncertain=uncertain,
             unseen=unseen,
+            own=pairing.own,
         )
         judgement = judge(verdict.rules, evidence)
+        if judgement.rule == "falls" and not pairing.own:
+            evidence = dataclasses.replace(evidence, movement=movement(task))
+            judgement = judge(verdict.rules, evidence)
         if judgement.code == verdict.DOES_NOT and pairing.smooth:
             jump = jump_of_weights(task.network.channels, task.seed)
             # One layer of a jump moves states of size 1 per entry by at most that.
@@ -656,7 +668,7 @@ def _report(
     numbers = verdict.Numbers(
         depths=task.grid.depths,
         errors=errors,
-        kurtosis=np.zeros(m) if pairing.exact or pairing.distances is not None else kurtosis,
+        kurtosis=np.zeros(m) if equal or pairing.exact or pairing.distances is not None else kurtosis,
         diverged=diverged,
         limit_lost=moments.limit_lost,
         medians=pairing.distances is not None,
@@ -730,7 +742,9 @@ def _report(
         citations=pairing.citations,
         rule=outcome.judgement.rule,
         predicted_is_bound=pairing.predicted is not None and pairing.regime.rate_is_bound,
-        parts=tuple(_shown(part, confidence) for part in outcome.estimated.parts if task.splits),
+        parts=tuple(
+            _shown(part, confidence) for part in outcome.estimated.parts if task.splits and not equal
+        ),
     )
     return report.measured_by(CoupledErrors(task, device=task.device))
 

@@ -23,7 +23,7 @@ from deeplimit.equations import Independent
 from deeplimit.judge import whole_modules
 from deeplimit.judge.convergence.assessment import assess
 from deeplimit.judge.convergence.report import CompareReport
-from deeplimit.judge.convergence.verdict import Levels
+from deeplimit.judge.convergence.verdict import BY_ROUNDING, Levels
 from deeplimit.networks.residual_network import ResidualNetwork, network_of
 from deeplimit.simulation import Coupled, CoupledErrors, Task, make_task
 from deeplimit.simulation.coupled_errors import COUPLINGS
@@ -61,6 +61,7 @@ ASKS = {
     "follows_no_power_law": Asks.DEPTH,
     "mixes_orders": Asks.DEPTH,
     "may_hide_a_floor": Asks.EITHER,
+    "may_remain": Asks.EITHER,
     "falls_too_slowly": Asks.DEPTH,
     "has_a_small_floor": Asks.DEPTH,
     "may_not_fall": Asks.EITHER,
@@ -114,11 +115,22 @@ class Comparing(Study[CompareReport]):
 
     def request(self, report: CompareReport) -> SampleSizeRequest | None:
         if report.verdict != ConvergenceVerdict.CANNOT_TELL:
+            asks = Asks.DEPTH if contradicts(report) else None
+        else:
+            asks = ASKS.get(report.rule, Asks.EITHER)
+        if asks is None:
             return None
-        asks = ASKS.get(report.rule, Asks.EITHER)
         if self.distinct is not None and report.paths >= self.distinct and asks is not Asks.NOTHING:
             asks = Asks.NOTHING if asks is Asks.COUNT else Asks.DEPTH
         return SampleSizeRequest.of(asks, sampling_share(report))
+
+
+def contradicts(report: CompareReport) -> bool:
+    """Return whether a right limit's order is not the theorem's: too small a depth says so more often."""
+    if report.verdict != ConvergenceVerdict.CONVERGES or report.predicted_rate is None:
+        return False
+    low, high = report.rate_interval
+    return high < report.predicted_rate or (low > report.predicted_rate and not report.predicted_is_bound)
 
 
 def sampling_share(report: CompareReport) -> float:
@@ -214,7 +226,8 @@ def compare(
             errors to the power p are averaged over inputs within a path before they are over paths.
         device: "cpu" or "cuda".
         dtype: dtype of the states; by default float64 for weights that are functions of time (errors fall
-            like 1/L), float32 for independent layers. Statistics are always float64.
+            like 1/L), float32 for independent layers, and float64 where round-off of float32 forbids a
+            verdict. Statistics are always float64.
         workers: Number of threads, by default one per core.
         executor: Any `concurrent.futures.Executor`, or a Dask client, instead. Neither changes a bit of the
             result.
@@ -291,6 +304,9 @@ def compare(
     if distinct is not None:
         start = Size(DEFAULT.depths, min(DEFAULT.count, max(LEAST_FIXED, distinct)))
     report = carry_out(Comparing(of_size, level, distinct, start), sampling, running, "compare", started)
+    if dtype is None and report.dtype == "float32" and report.rule in BY_ROUNDING:
+        wide = partial(of_size, dtype=torch.float64)
+        report = carry_out(Comparing(wide, level, distinct, start), sampling, running, "compare", started)
     return report.called_by("compare", given)
 
 

@@ -79,7 +79,7 @@ BEFORE_THE_FIT: Sentences[Measured] = {
     ),
     "equals_the_limit_up_to_rounding": lambda m: (
         "the network equals the limit at every depth, up to round-off and the reference's error"
-        f" ({m.resolution:.1e}); there is no error to fit"
+        f" ({max(m.resolution, m.accumulated):.1e}); there is no error to fit"
     ),
     "lies_within_resolution": lambda m: (
         f"the errors are no larger than round-off or the reference's error ({m.resolution:.1e}), so no order"
@@ -185,6 +185,10 @@ OF_THE_FIT: Sentences[Evidence] = {
     "may_hide_a_floor": lambda e: (
         f"{e.what} fall, but up to {_of_deepest(e, e.floor.upper)} may be a floor, which several interfering"
         " contributions can hide; deeper networks would tell"
+    ),
+    "may_remain": lambda e: (
+        f"{e.what} fall, but up to {e.may_remain:.2g} may remain at infinite depth,"
+        f" {e.may_remain / e.movement:.0%} of what the limit moves; {_paths_or(e)}deeper networks would tell"
     ),
     "has_a_small_floor": lambda e: (
         f"{e.what} fall, but {_of_deepest(e, e.floor.share)} looks like a floor: the limit is slightly off,"

@@ -50,6 +50,8 @@ HALF = 0.5
 """Orders of schemes are multiples of this: an interval decides where it excludes the next lower one."""
 EXACT_SOLUTION = "the exact solution"
 """What a report calls a reference that is the equation's own solution."""
+NEGLIGIBLE = 0.02
+"""A lower bound of that share above this leaves the limit open, as in `convergence.verdict`."""
 LARGE = 0.5
 """Share of the deepest squared distance that must be excluded before the limit is called the right one."""
 
@@ -236,15 +238,18 @@ def distance_levels_off(e: StrongEvidence) -> bool:
 
 
 def limit_is_open(e: StrongEvidence) -> bool:
-    """A large remainder is not excluded, and the reference could show it."""
+    """A large remainder is not excluded, or a small one is sure, and the reference could show it."""
     if math.isnan(e.distance):
         return False
     if e.floor is None:
         return e.distance > APART * (e.remaining + e.reference_error)
-    return e.floor.upper > LARGE and math.sqrt(e.floor.upper) * e.distance > APART * e.reference_error
+    open_to = e.floor.lower if e.floor.lower > NEGLIGIBLE else e.floor.upper * (e.floor.upper > LARGE)
+    return math.sqrt(open_to) * e.distance > APART * e.reference_error
 
 
 _V = SolverVerdict
+MORE_STEPS_MAY_DECIDE = frozenset(("falls_faster", "may_fall_faster", "limit_is_open"))
+"""Rules that may say another thing at more steps: what falls more slowly is the larger part there."""
 MORE_PATHS_MAY_DECIDE = frozenset(
     (
         "order_is_not_fitted",

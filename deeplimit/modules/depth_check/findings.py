@@ -22,6 +22,7 @@ ABOUT = {
     "exponent": "A branch falls with depth by another exponent than expected.",
     "layers": "Some layers of a branch do not scale as the others do.",
     "copies": "Layers are alike where independent ones are expected.",
+    "few layers": "A few layers make up the updates, as many at every depth.",
     "profile": "A part is a function of the layer's number, not of the depth.",
     "dropout": "Dropout on the skip loses the state in training.",
     "weight": "A weight's standard deviation is not what the rule asks for.",

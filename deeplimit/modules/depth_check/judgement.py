@@ -26,6 +26,7 @@ from deeplimit.modules.depth_check.uneven_layers import against_layers
 from deeplimit.modules.depth_check.whole_findings import (
     about_copies,
     about_dropout,
+    about_few_layers,
     as_profiles,
     suits_copies,
 )
@@ -182,6 +183,8 @@ def _effective(
             )
             return left or [whole], False
         return [], True
+    if scaling.few is not None:
+        return [about_few_layers(scaling, target, depths, totals)], False
     if uneven := list(against_layers(scaling, target, tolerance, level, depths, totals)):
         return uneven, False
     agreed = has_exponent(scaling, target, tolerance)

@@ -15,6 +15,8 @@ ADAPTER = "identity (an adapter that is zero at the start)"
 network.
 """
 
+FEW_LAYERS = "no limit (as few layers carry the updates at any depth)"
+"""Meaning of branches where the number of layers that make up the updates does not grow."""
 NOT_DEEPENED = "as many at every depth"
 """Meaning of branches whose number does not change: those of one module, or of its stem."""
 
@@ -70,6 +72,7 @@ class Evidence:
         normalised: whether the branch's input is.
         growth: size of the stream at its end over that at its start, one per depth.
         turned: cosine between the stream's last state and its first, at the largest depth.
+        few: whether as few layers make up the updates at every depth.
     """
 
     exponent: Exponent | None
@@ -81,6 +84,7 @@ class Evidence:
     normalised: bool
     growth: tuple[float, ...]
     turned: float | None = None
+    few: bool = False
 
     @property
     def smaller(self) -> bool:
@@ -126,6 +130,8 @@ def meanings(e: Evidence) -> verdict.RuleByRule[str]:
     yield NOT_DEEPENED, "is_not_deepened", not e.swept
     # A logarithm is infinite.
     yield "no exponent (zero at some depths)", "vanishes_at_some_depths", e.exponent is None
+    # Sums of few terms have no limit theorem.
+    yield FEW_LAYERS, "has_few_layers", e.few
     # The interval spans two classical exponents.
     yield "cannot tell", "is_too_uncertain", e.exponent is not None and e.exponent.high - e.exponent.low > 0.5
     # Updates are of the size of an ODE's, but independent, so that their sum vanishes.

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -61,6 +62,14 @@ class PartScaling:
     scaled: bool = False
 
 
+class FewLayers(NamedTuple):
+    """Layers that make up the updates: how many, of how many, and their share of the squares."""
+
+    carrying: int
+    layers: int
+    share: float
+
+
 @dataclass(frozen=True)
 class BranchScaling:
     """One kind of residual branch over depths.
@@ -96,6 +105,7 @@ class BranchScaling:
         probed: As `sizes`, of every layer of the first draw, at each depth that has this kind of branch.
         hooked: Name, with * for the layer, of the module whose output is the projection's; "" if none is.
         neighbours: Mean cosine of updates of neighbouring layers, in the deepest network; None for one layer.
+        few: The layers that make up the updates, where as few do at every depth; else None.
         odd: The one depth (its place), without which one power law fits, by which factor it is off, and the
             exponent of the others; None if there is none.
     """
@@ -124,6 +134,7 @@ class BranchScaling:
     hooked: str = ""
     odd: Odd | None = None
     neighbours: float | None = None
+    few: FewLayers | None = None
 
     @property
     def in_words(self) -> str:
@@ -202,6 +213,7 @@ def _scaling(
     parts = _parts([group for _, group in present], [one for one, _ in present], known)
     if exponent is not None and copies:
         exponent = _of_copies(exponent, known, numbers, parts)
+    few = None if all(map(_has_an_outlier, sizes)) or not swept else few_layers(sizes)
     evidence = Evidence(
         exponent=exponent,
         critical=critical_exponent(aligned),
@@ -212,6 +224,7 @@ def _scaling(
         normalised=deepest[-1].normalised,
         turned=present[-1][0].streams[stream].turned,
         growth=tuple(over(one.streams[stream].end, one.streams[stream].start) for one, _ in present),
+        few=few is not None,
     )
     meaning = verdict.judge(meanings, evidence).code
     means = map(_mean, drawn)
@@ -240,6 +253,7 @@ def _scaling(
         kept=tuple(max(measured.kept for measured in group) for _, group in present),
         hooked=_hooked([measured.hooked for measured in deepest]),
         odd=None if exponent is None or exponent.odd is None else _placed(exponent.odd, counts),
+        few=few,
         neighbours=None if (last := present[-1][0].aligned.get(key)) is None else last.neighbours,
     )
 
@@ -247,6 +261,29 @@ def _scaling(
 def _placed(odd: Odd, counts: Sequence[int]) -> Odd:
     """Return the same with the depth's place among all depths."""
     return odd._replace(place=[index for index, count in enumerate(counts) if count][odd.place])
+
+
+def few_layers(sizes: Sequence[Sequence[float]]) -> FewLayers | None:
+    """Return the layers that make up the updates of given sizes, a list per depth; None where many do.
+
+    They are as few if their number grows by less than the cube root of the number of layers.
+    """
+    counts = [_carrying(each) for each in sizes]
+    first, last = sizes[0], sizes[-1]
+    grown = len(last) / len(first)
+    if grown < LEAST_SWEPT or counts[0] == 0 or counts[-1] > MOST_CARRYING * len(last):
+        return None
+    if counts[-1] / counts[0] > grown ** (1 / 3):
+        return None
+    squares = np.sort(np.square(last))[::-1]
+    return FewLayers(counts[-1], len(last), float(squares[: counts[-1]].sum() / squares.sum()))
+
+
+def _carrying(sizes: Sequence[float]) -> int:
+    """Return how many layers make up CARRIED of the squares; 0 where nothing moves."""
+    squares = np.sort(np.square(sizes))[::-1]
+    total = squares.sum()
+    return int(np.searchsorted(np.cumsum(squares), CARRIED * total) + 1) if 0 < total < math.inf else 0
 
 
 def _has_an_outlier(sizes: Sequence[float]) -> bool:
@@ -299,6 +336,10 @@ ALIKE = 1e-4
 UNEVEN = 3.0
 """Layers of one network that differ by more times than this follow a profile rather than scatter. Eight
 normal logarithms span 2.85 standard deviations in the mean, and theirs would be 0.39."""
+CARRIED, MOST_CARRYING, LEAST_SWEPT = 0.9, 0.25, 4.0
+"""Layers that make up this share of the squares of all updates are few if they are at most this part of the
+layers, and remain as many over depths that are so many times apart: of layers i of size 1/(i + 1) three do at
+depth 4 and five at 32, of 2^-i two at any depth; of 1/√(i + 1), whose number grows, 21 of 32."""
 OUTLYING = 2.5
 """One layer that is as many times as large as the others, at every depth, makes up most of the mean square of
 few layers: slopes are off by up to 1/2. It is left out of the exponent.

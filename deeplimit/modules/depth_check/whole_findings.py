@@ -119,6 +119,25 @@ def as_profiles(
     return told
 
 
+def about_few_layers(
+    scaling: BranchScaling, target: float, depths: Sequence[int], totals: Sequence[int]
+) -> Finding:
+    """Return that a few layers make up the updates, with the profile that makes them, if a part has one."""
+    for part in scaling.parts:
+        if (profile := profile_of(part)) is not None:
+            return _profile(scaling, part, *profile, target, depths, totals)
+    return Finding(scaling.kind, scaling.kind, None, f"{in_few_layers(scaling)}.", about="few layers")
+
+
+def in_few_layers(scaling: BranchScaling) -> str:
+    """Return what is said of layers that make up the updates."""
+    carrying, layers, share = scaling.few or (0, 0, 0.0)
+    return (
+        f"has {share:.0%} of the squares of all updates in {carrying} of {layers} layers, as few as at any"
+        " depth: a sum of few terms, with no SDE or ODE in the limit, whatever exponent they have on average"
+    )
+
+
 def _profile(
     scaling: BranchScaling,
     part: PartScaling,

@@ -18,6 +18,7 @@ from deeplimit.modules.depth_check.check import check_depth
 from deeplimit.modules.depth_check.exponent_findings import has_exponent
 from deeplimit.modules.depth_check.report import DepthReport
 from deeplimit.modules.depth_check.stream_meaning import DAMPED, MULTIPLIED
+from deeplimit.modules.depth_check.whole_findings import in_few_layers
 from deeplimit.modules.recommendation import wording
 from deeplimit.modules.recommendation.measured import Growth, growth_of
 from deeplimit.modules.recommendation.report import Recommendation
@@ -143,6 +144,7 @@ def _recommended(
         (kind.kind.exponent, kind.exponent) for kind in every_kind if kind.kind.exponent is not None
     )
     unsound = tuple(each.follows for each in measured.streams if each.meaning in UNSOUND)
+    unsound += tuple(f"{each.kind} {in_few_layers(each)}" for each in measured.branches if each.few)
     evidence = Evidence(aim, known, unsound, lacking, code, before[-1], after[-1])
     judged = judge(rules, evidence)
     follows = judged.code is not RecommendationVerdict.CANNOT_TELL

@@ -38,7 +38,7 @@ REASONS: Sentences[Evidence] = {
         f" {factor(e.after.gradient)}"
     ),
     "skip_is_wrong": lambda e: (
-        f"the branches have {_exponents(e)}, but no factor of a branch sets the skips"
+        f"the branches have {_exponents(e)}, but no factor of a branch sets this"
         f" right: {'; '.join(e.unsound)}. At depth {e.depth} the signal grows {factor(e.before.signal)}, the"
         f" gradient {factor(e.before.gradient)}"
     ),
