@@ -185,3 +185,22 @@ def test_layers_that_add_up_to_nothing_leave_no_number_that_is_none():
     told = str(dl.diagnose(layers))
     assert "nan" not in told
     assert "Step 2" in told
+
+
+def mixture(depth, seed, share):
+    """A trend that turns, of this share of the squares, and fresh noise; both of size 1."""
+    draws = torch.Generator().manual_seed(seed)
+    times = torch.arange(1, depth + 1)[:, None, None] / depth
+    first, second = torch.randn(2, 8, 8, generator=draws)
+    trend = first * torch.cos(2 * times) + second * torch.sin(2 * times)
+    return {"A": share**0.5 * trend + (1 - share) ** 0.5 * torch.randn(depth, 8, 8, generator=draws)}
+
+
+@pytest.mark.parametrize("seed", [2, 7, 11])
+def test_each_networks_trend_beside_noise_of_one_size_is_no_fractional_noise(seed):
+    """Hurst indices of 0.8 were said of them, beside partial sums that grow like the depth."""
+    depths = (8, 16, 32, 64, 128)
+    found = dl.diagnose({depth: mixture(depth, 1000 * seed + depth, 0.8) for depth in depths})
+    noise = dl.diagnose({depth: mixture(depth, 1000 * seed + depth, 0.0) for depth in depths})
+    assert (found.verdict, noise.verdict) == ("cannot tell", "no trend")
+    assert np.isnan(found.hurst)

@@ -78,3 +78,12 @@ def test_a_number_of_networks_that_nobody_would_train_is_not_named(shared):
     assert known((flat,), 1, REAL).networks is None
     near = dataclasses.replace(one, p_value=0.45, hurst=0.5, hurst_interval=(0.35, 0.65))
     assert known((near,), 2, REAL).networks == math.ceil(2 * 1.5**2)
+
+
+def test_layers_that_are_surely_smooth_are_not_like_independent_ones(shared):
+    (one,) = shared.objects
+    open_ended = dataclasses.replace(one, noise=0.0, noise_interval=(0.0, 1.0), correlation="cannot tell")
+    smooth = dataclasses.replace(open_ended, hurst=0.99, hurst_interval=(0.99, 1.0))
+    either = dataclasses.replace(open_ended, hurst=0.6, hurst_interval=(0.4, 0.99))
+    assert known((smooth,), 1, REAL).reading == "mixed"
+    assert known((either,), 1, REAL).reading == "like independent"

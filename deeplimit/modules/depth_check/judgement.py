@@ -183,10 +183,10 @@ def _effective(
             )
             return left or [whole], False
         return [], True
-    if scaling.few is not None:
-        return [about_few_layers(scaling, target, depths, totals)], False
     if uneven := list(against_layers(scaling, target, tolerance, level, depths, totals)):
         return uneven, False
+    if scaling.few is not None:
+        return [about_few_layers(scaling, target, depths, totals)], False
     agreed = has_exponent(scaling, target, tolerance)
     if agreed is False:
         return list(against_exponent(scaling, target, depths, totals)), False

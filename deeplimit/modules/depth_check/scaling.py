@@ -251,7 +251,8 @@ def _scaling(
         probed=tuple(map(tuple, sizes)),
         dropped=max(measured.dropped for measured in deepest),
         kept=tuple(max(measured.kept for measured in group) for _, group in present),
-        hooked=_hooked([measured.hooked for measured in deepest]),
+        # What a norm follows has no size: it undoes any factor.
+        hooked="" if all(measured.normed for measured in deepest) else _hooked([m.hooked for m in deepest]),
         odd=None if exponent is None or exponent.odd is None else _placed(exponent.odd, counts),
         few=few,
         neighbours=None if (last := present[-1][0].aligned.get(key)) is None else last.neighbours,

@@ -21,12 +21,13 @@ from deeplimit.modules.trace.batches import outputs
 from deeplimit.modules.trace.in_pieces import built_to_fit, changing
 
 FAILURES = (ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, SyntaxError, TypeError)
-SCALES = ("exponent", "weight", "gain")
+SCALES = ("exponent", "weight", "gain", "multiplier")
 """What findings are about whose line scales a branch."""
 VISIBLE = 1e-2
 """Updates of this share of the stream, which a line makes larger or smaller by a tenth or more, ..."""
-ROUND_OFF = 1e-5
-"""... change the output by more than this share of it, unless the forward divides the factor out again."""
+ROUND_OFF = 3e-4
+"""... change the output by more than this share of it, unless the forward divides the factor out again. The
+epsilon of a norm that follows moves the output by 1e-4."""
 Forward = Callable[[nn.Module], object]
 CPU = torch.device("cpu")
 

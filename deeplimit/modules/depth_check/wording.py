@@ -49,15 +49,16 @@ def _share(value: float) -> str:
 
 OF_A_STREAM: Sentences[Evidence] = {
     "grows_by_earlier_states": lambda e: (
-        f"{_power_of_depth(e)}, and its branches do not explain that: earlier states are added between sums"
-        f" (up to {_share(max(e.mixed))} of a state)"
+        f"{_power_of_depth(e)}, and its branches do not explain that: earlier states, or something else, are"
+        f" added between sums (up to {_share(max(e.mixed))} of a state)"
     ),
     "holds_by_earlier_states": lambda e: (
-        f"earlier states are added between sums, the last state has cosine {e.turned[-1]:.2f} with the first"
+        "earlier states, or something else, are added between sums, the last state has cosine"
+        f" {e.turned[-1]:.2f} with the first"
     ),
     "is_mixed": lambda e: (
-        f"earlier states are added between sums (up to {_share(max(e.mixed))} of a state), so that skip"
-        " and updates are not the whole"
+        "earlier states, or something else, are added between sums (up to"
+        f" {_share(max(e.mixed))} of a state), so that skip and updates are not the whole"
     ),
     "is_multiplied": lambda e: f"{_per_sum(e)}, so the state grows exponentially",
     "is_damped": lambda e: f"{_per_sum(e)}, so the input is forgotten exponentially",

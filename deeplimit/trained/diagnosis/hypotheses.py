@@ -111,8 +111,10 @@ def layers_are_independent(e: Evidence) -> bool:
 def is_noise_that_changes(e: Evidence) -> bool:
     """Neighbours differ by as much as layers are large, whatever the depth: noise of another Hurst index."""
     low, high = e.smoothness.sure
+    # A trend of each network beside fresh noise, both of one size, has partial sums of L^1: no Hurst index.
+    own = e.has_own_trends and e.fresh[0] >= FRESH
     changes = (e.noise_falls or e.noise_grows) and not e.has_trend and not outlives_noise(e)
-    return not e.below_rounding and changes and low <= 0 <= high < ROUGH
+    return not e.below_rounding and not own and changes and low <= 0 <= high < ROUGH
 
 
 def keeps_its_size(e: Evidence) -> bool:

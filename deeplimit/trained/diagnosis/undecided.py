@@ -96,6 +96,7 @@ def _reading(objects: Sequence[Examined], left_open: Sequence[Examined]) -> Read
     apart = not any(map(_shares, objects)) and all(
         each.correlation in ("none", "cannot tell") for each in objects
     )
+    apart = apart and all(each.hurst_interval[0] <= 0.5 + correlations.RESOLUTION for each in left_open)
     return "like independent" if apart else "mixed"
 
 

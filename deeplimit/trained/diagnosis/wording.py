@@ -87,6 +87,16 @@ def _between(found: Roughness) -> str:
     return f"between {found.interval[0]:.2f} and {found.interval[1]:.2f}"
 
 
+def _slow_energy(e: Evidence) -> str:
+    """Return how much slow energy is left for a trend; alternating layers have less than independent ones."""
+    share = e.trend.share()
+    if share < 0:
+        return (
+            f"layers have {-share:.0%} less slow energy than independent ones: each depends on those before"
+        )
+    return f"it has at most {share:.0%} of the noise's slow energy"
+
+
 def _best_rough(e: Found) -> str:
     """Return the rough process that fits best."""
     best = min((m for m in e.models.models if m.name in ROUGH), key=lambda model: model.deviance)
@@ -201,8 +211,8 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
     ),
     "is_noise_that_stays": lambda e: (
         f"{e.weight} is noise whose quadratic variation stays bounded (D4 changes like {_power(e.noise)}),"
-        f" and no trend is found (p = {e.trend.p_value:.2g}; it has at most {100 * e.trend.share():.0f} % of"
-        " the noise's slow energy). This is Hypothesis 2 without a trend: β is not identified"
+        f" and no trend is found (p = {e.trend.p_value:.2g}; {_slow_energy(e)}). This is Hypothesis 2 without"
+        " a trend: β is not identified"
     ),
     "layers_are_independent": lambda e: (
         f"layers of {e.weight} are independent in every network (Hurst index {_value(e.roughness)}, size"
