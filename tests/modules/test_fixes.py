@@ -415,6 +415,41 @@ def test_where_no_module_returns_the_update_the_line_is_one_for_the_forward():
     assert finding.fix.startswith(f"{IN_FORWARD}x = x + ")
 
 
+def copied(depth):
+    """torch's encoder copies its layer, biases included."""
+    layer = nn.TransformerEncoderLayer(WIDTH, 4, WIDTH, 0.0, batch_first=True, norm_first=True)
+    return nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+
+
+def test_copies_of_one_layer_are_named_in_every_kind_of_branch_at_once():
+    given = {"batch": tokens_of_floats, "expected": 0.5}
+    report = dl.check_depth(copied, [4, 12], **given)
+    named = {finding.branch for finding in report.findings if finding.about == "copies"}
+    assert named == {kind.kind for kind in report.branches}
+    assert not dl.check_depth(mended(copied, lines_of(report)), [4, 12], **given).findings
+
+
+class Sandwich(nn.Module):
+    """A norm follows the projection and divides out what is done to it."""
+
+    def __init__(self, multiplier):
+        super().__init__()
+        self.multiplier = multiplier
+        self.project, self.norm = nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH, elementwise_affine=False)
+
+    def forward(self, x):
+        return x + self.multiplier * self.norm(self.project(torch.tanh(x)))
+
+
+def test_a_factor_before_a_norm_is_no_line():
+    def factory(depth):
+        return nn.Sequential(*(Sandwich(1 / depth) for _ in range(depth)))
+
+    (finding,) = dl.check_depth(factory, [4, 8, 16], batch=tokens_of_floats, expected=0.5).findings
+    assert finding.parameter.startswith("multiplier")
+    assert finding.fix.startswith(IN_FORWARD)
+
+
 FORGOTTEN = {
     "the last layer": lambda layer, depth: layer == depth - 1,
     "the second half": lambda layer, depth: 2 * layer >= depth,

@@ -28,6 +28,7 @@ from deeplimit.modules.depth_check.whole_findings import (
     about_dropout,
     about_few_layers,
     as_profiles,
+    is_one_layer,
     suits_copies,
 )
 from deeplimit.modules.trace.naming import alike
@@ -202,8 +203,9 @@ def _of_the_whole(
 ) -> list[Finding]:
     """Return the findings of a kind of branch with those that no single part shows."""
     of_biases = any(finding.parameter == part.name for finding in found for part in biases_of(scaling))
-    # A bias that is too large makes layers alike: that is said first.
-    copies = [] if of_biases else about_copies(scaling, target, depths, totals)
+    # A bias that is too large makes layers alike: that is said first, unless they are copies of one layer.
+    biased = of_biases and not is_one_layer(scaling)
+    copies = [] if biased else about_copies(scaling, target, depths, totals)
     told = [] if suits_copies(copies) else as_profiles(scaling, target, found, depths, totals)
     return told + copies + about_dropout(scaling)
 

@@ -10,7 +10,7 @@ import numpy as np
 from deeplimit.modules.depth_check.findings import Finding, part_name
 from deeplimit.modules.depth_check.fixes import IN_FORWARD, Fixes, pattern
 from deeplimit.modules.depth_check.part_rules import power_in_code
-from deeplimit.modules.depth_check.scaling import BranchScaling, PartScaling
+from deeplimit.modules.depth_check.scaling import ALIKE, BranchScaling, PartScaling
 
 ALIGNED, TOLD_APART = 0.9, 0.6
 """Alignment from which layers are copies, and the least lower end of its interval. Independent layers have
@@ -73,6 +73,11 @@ def about_copies(
     fix = f"{IN_FORWARD}x = x + {factor} * branch(x)  # depth: the number of layers"
     told = f"{told}. Layers that share their weights ask for exponent 1."
     return [Finding(scaling.kind, projection.name, grown, told, fix=fix, about="copies")]
+
+
+def is_one_layer(scaling: BranchScaling) -> bool:
+    """Whether all layers of each depth do the same to the same stream, as copies of one layer do."""
+    return all(len(each) > 1 and max(each) - min(each) <= ALIKE * max(each) for each in scaling.probed)
 
 
 def suits_copies(found: Sequence[Finding]) -> bool:
