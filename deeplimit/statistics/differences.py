@@ -30,6 +30,8 @@ CERTAIN_CHANGES = 5.0
 """A remainder of this many times what one exponent changes is not 0: right limits reach 2.5."""
 POSSIBLE_CHANGES = 3.0
 """How many times that change the remainder may be off."""
+LEFT_OUT = 4.0
+"""Errors of 1/L² are as many times as large without the deepest network, where depths double."""
 LEAST = 0.02
 """A remainder smaller than this share of the deepest difference may be what the model leaves out."""
 ORDER_CHANGES = 2.0
@@ -48,16 +50,20 @@ class Remainder:
         size: norm of c_0.
         error: what leaving out one exponent changes.
         known: whether theory knows the exponents; fitted ones may hide that it is not 0.
+        scatter: what it may be off by where errors do not expand: a quarter of what leaving out the deepest
+            network changes. Where ReLU meets weights that change with time, its kink falls elsewhere within a
+            step at every depth, and errors of 1/L² have no power law.
     """
 
     size: float
     error: float
     known: bool = True
+    scatter: float = 0.0
 
     @property
     def is_certain(self) -> bool:
         """Whether differences tend to something other than 0."""
-        return self.known and self.size > max(CERTAIN_CHANGES * self.error, LEAST)
+        return self.known and self.size > max(CERTAIN_CHANGES * max(self.error, self.scatter), LEAST)
 
     @property
     def is_small(self) -> bool:
@@ -99,7 +105,9 @@ def remainder(depths: np.ndarray, products: np.ndarray, powers: np.ndarray) -> R
     weights = _constants(depths.astype(float), powers)
     changes = [_norm(b - a, scaled) for a, b in pairwise(weights)]
     best = int(np.argmin(changes))
-    return Remainder(_norm(weights[best + 1], scaled), changes[best])
+    fewer = _constants(depths[:-1].astype(float), powers)
+    moved = _norm(weights[best + 1] - np.append(fewer[min(best + 1, len(fewer) - 1)], 0.0), scaled)
+    return Remainder(_norm(weights[best + 1], scaled), changes[best], scatter=moved / LEFT_OUT)
 
 
 def fit_order(estimates: ErrorEstimates, products: np.ndarray, most: float) -> Fit:

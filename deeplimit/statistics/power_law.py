@@ -262,6 +262,12 @@ DEFICITS = {0.0: 0.2, 0.25: 0.2, 0.5: 0.3, 0.75: 0.2, 1.0: 0.1}
 For dH = √a H dB the squared error is e^a - (1 + a/L)^L, so that c = a/3 + a²/8. That is 0.46 at a = 1, the
 total variance of usual initialisations.
 """
+WALKS = dict.fromkeys((0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6), 1 / 7)
+"""Log maxima of a random walk over its L steps lie c/√L below those over all times; equally likely c.
+
+Of a Brownian motion the expected maximum over a grid falls short by 0.58/√L (Asmussen, Glynn, Pitman 1995),
+and sup |B| is 1.25 in the mean: c = 0.46. In several dimensions it is the norm that walks, and c is less.
+"""
 SIZES = np.concatenate([[0.0], np.geomspace(0.001, 1.0, 25)])
 _RATIOS = np.geomspace(0.1, 30.0, 13)
 _CORRELATIONS = (-1.0, -0.9, -0.5, 0.0, 0.5, 0.9, 1.0)
@@ -285,6 +291,7 @@ class ErrorEstimates:
         hides: whether a second contribution may hide the first.
         is_euler: whether these are errors of an Euler-Maruyama scheme, which fall short of their power law by
             `DEFICITS`/L.
+        is_walk: whether these are maxima of a random walk, short of their power law by `WALKS`/√L.
         of_one_size: whether both are of about one size at usual coarsest depths: κ is half-normal.
     """
 
@@ -301,6 +308,7 @@ class ErrorEstimates:
     hides: bool = False
     is_euler: bool = False
     of_one_size: bool = False
+    is_walk: bool = False
 
     @cached_property
     def powers(self) -> tuple[float, ...]:
@@ -417,7 +425,8 @@ def second_contributions(estimates: ErrorEstimates) -> tuple[np.ndarray, np.ndar
                     factors.append(0.5 * np.log(square))
                     prior.append(size / len(estimates.second_powers) / len(correlations))
     deficits = DEFICITS if estimates.is_euler else {0.0: 1.0}
-    both = [factor - size / depths for size in deficits for factor in factors]
+    deficits, falls = (WALKS, 0.5) if estimates.is_walk else (deficits, 1.0)
+    both = [factor - size / depths**falls for size in deficits for factor in factors]
     weights = np.outer(list(deficits.values()), np.array(prior) / np.sum(prior)).ravel()
     return np.stack(both), weights
 

@@ -278,6 +278,18 @@ def test_a_strong_trend_leaves_the_order_of_the_noise_to_be_read(monkeypatch):
     assert found().rule == "mixes_orders"
 
 
+@pytest.mark.statistical
+def test_maxima_over_all_times_of_a_walk_have_its_order():
+    """Of 8 intervals at 95 % fewer than 4 contain the order with probability 2e-5; 7 of 20 did before."""
+    network = dl.res1(5, "identity", exponent=1.12)  # tends to the identity, at order 0.62
+    reports = [
+        dl.compare(network, norm="sup-continuous", paths=2000, depths=(16, 32, 64, 128), seed=seed)
+        for seed in range(8)
+    ]
+    assert sum(low <= 0.62 <= high for low, high in (each.rate_interval for each in reports)) >= 4
+    assert max(high - low for low, high in (each.rate_interval for each in reports)) < 0.1
+
+
 def test_a_part_that_surely_falls_more_slowly_than_the_scheme_has_the_networks_order():
     def order(*measured):
         return Pairing.order.fget(SimpleNamespace(measured=measured, orders_of_medians=()))

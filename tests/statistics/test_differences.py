@@ -99,3 +99,16 @@ def test_the_line_of_the_fitted_order_runs_through_the_middle_of_the_errors():
     assert fit.rate == pytest.approx(0.7, abs=1e-3)
     logs = 0.5 * np.log(np.diag(of))
     assert fit.log_constant == pytest.approx(np.mean(logs) + 0.7 * np.mean(np.log(DEPTHS)), abs=0.01)
+
+
+@pytest.mark.parametrize(("left", "kinked", "certain"), [(0.0, 10.0, False), (0.3, 0.3, True)])
+def test_terms_that_no_power_law_has_are_no_remainder(left, kinked, certain):
+    """A kink falls elsewhere within a step at every depth: errors of 1/L² with a size that scatters."""
+    depths, draws = np.array([16, 32, 64, 128, 256, 512]), np.random.default_rng(3)
+    first, kinks, floor = draws.normal(size=40), draws.normal(size=(6, 40)), draws.normal(size=40)
+    differences = (
+        first / depths[:, None] + kinked * kinks / depths[:, None] ** 2.0 + left * floor / depths[-1]
+    )
+    found = remainder(depths, differences @ differences.T, np.arange(1.0, 8.0))
+    assert found.is_certain is certain
+    assert found.size > 5 * found.error

@@ -175,13 +175,9 @@ def median_estimates(task: Task, pairing: Pairing, distances: np.ndarray, regime
 
 def rounding(task: Task) -> float:
     """Return the size that round-off reaches: one unit in the last place per layer, added at random."""
-    return _last_places(task) * math.sqrt(task.grid.depths[-1])
-
-
-def _last_places(task: Task) -> float:
-    """Return the size of one unit in the last place of states; those that begin at 0 come to about 1."""
     inputs = 1.0 if task.h0 is None else float(task.h0.double().square().mean().sqrt())
-    return float(torch.finfo(task.dtype).eps * 4.0 * (inputs or 1.0) * math.sqrt(task.network.width))
+    size = 4.0 * (inputs or 1.0)  # states that begin at 0 come to about 1
+    return float(torch.finfo(task.dtype).eps * size * math.sqrt(task.grid.depths[-1] * task.network.width))
 
 
 def corrected(estimates: ErrorEstimates, diverged: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -559,7 +555,7 @@ def _measured(task: Task, pairing: Pairing, coupled: Coupled, estimated: Estimat
         limit_lost=moments.limit_lost,
         resolution=estimated.resolution,
         # A step that adds nearly the same number to nearly the same state rounds as the one before.
-        accumulated=_last_places(task) * task.grid.size,
+        accumulated=rounding(task) * task.grid.size / math.sqrt(task.grid.depths[-1]),
         vanishes=any(not np.isfinite(part.judged.log_errors).all() for part in estimated.parts),
         # Roots of differences, and ratios of distances to them, rest on no few paths.
         kurtosis=0.0
@@ -617,6 +613,8 @@ def _judged(
         return Outcome(judgement, estimated, floor)
     # Between layers a Young limit moves with order H, which is above 2H - 1: the parts have the sum's order.
     if task.statistic.looks_between_layers and not (pairing.splits and pairing.reads is Reads.PATH):
+        if not (pairing.rough or pairing.smooth):
+            layer = dataclasses.replace(layer, is_walk=True)
         fit = fit_rate(layer)
         interval = _over_all_times(layer, fit, pairing.rough, confidence)
         return Outcome(judgement, estimated, floor, fit.rate, interval, float(np.exp(fit.log_constant)))

@@ -188,7 +188,8 @@ OF_THE_FIT: Sentences[Evidence] = {
     ),
     "may_remain": lambda e: (
         f"{e.what} fall, but up to {e.may_remain:.2g} may remain at infinite depth,"
-        f" {e.may_remain / e.movement:.0%} of what the limit moves; {_paths_or(e)}deeper networks would tell"
+        f" {e.may_remain / e.movement:.0%} of how far the limit moves;"
+        f" {_paths_or(e)}deeper networks would tell"
     ),
     "has_a_small_floor": lambda e: (
         f"{e.what} fall, but {_of_deepest(e, e.floor.share)} looks like a floor: the limit is slightly off,"
