@@ -227,3 +227,28 @@ def test_a_gated_stream_that_stays_bounded_is_no_explosion():
 
     (branch,) = dl.check_depth(Highway, [4, 8, 16], batch=states()).branches
     assert branch.meaning.startswith("no limit")
+
+
+class PostNorm(nn.Module):
+    """LN(c x + f(x)), as DeepNorm is."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor, self.norm = factor, nn.LayerNorm(16)
+        self.up, self.down = nn.Linear(16, 32), nn.Linear(32, 16)
+
+    def forward(self, x):
+        return self.norm(self.factor * x + self.down(torch.tanh(self.up(x))))
+
+
+@pytest.mark.parametrize("power", [0.0, 0.25, 0.5])
+def test_the_gradient_of_a_post_norm_stream_is_that_of_its_states(power):
+    """The last sum lacks the norm that makes up for the factor: depth^0.5 was said of gradients that keep."""
+    depth = 32
+    report = dl.check_depth(
+        lambda layers: nn.Sequential(*(PostNorm(layers**power) for _ in range(layers))),
+        [8, depth],
+        batch=torch.randn(64, 16, generator=torch.Generator().manual_seed(0)),
+    )
+    (stream,) = report.streams
+    assert stream.gradient_growth[-1] == pytest.approx(1.0, abs=0.25)

@@ -133,6 +133,8 @@ def test_a_tensor_that_is_not_finite_is_named(bad):
     assert_refused(lambda: stack(source, families(source).found[0]), ValueError, "'h.4.w'", "finite")
     whole = source_of({"A": torch.stack([*given.values()])})
     assert_refused(lambda: stack(whole, families(whole).found[0]), ValueError, "'A', layer 4", "finite")
+    lost = source_of({"A": torch.full((6, 3), bad)})  # no copies of one layer
+    assert_refused(lambda: stack(lost, families(lost).found[0]), ValueError, "'A', layer 0", "finite")
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64, torch.float8_e4m3fn])

@@ -241,12 +241,20 @@ def _loss(model: nn.Module, output: Any, loss: Loss | None, seed: int) -> torch.
 
 
 def _gradients(loss: torch.Tensor, found: Layout) -> Gradients:
-    """Return the sizes of the gradient where each stream begins and ends; parameters get none."""
+    """Return the sizes of the gradient where each stream begins and ends; parameters get none.
+
+    A stream that is normalised after every sum ends where its last layer begins: the last sum alone would
+    lack the norm that makes up for the skip's factor.
+    """
     ends: dict[int, float] = {}
-    starts, handles = [], []
+    starts, handles, renormed = [], [], {}
     for number in range(len(found.heads)):
-        joins = [part.join for part in found.parts if part.branch.stream == number]
+        parts = [part for part in found.parts if part.branch.stream == number]
+        joins = [part.join for part in parts]
         starts.append(GradientEdge(joins[0].root.node, joins[0].root.output))
+        if len(parts) > 1 and all(part.renormed for part in parts[1:]):
+            renormed[number] = GradientEdge(joins[-1].root.node, joins[-1].root.output)
+            continue
         last = joins[-1].addition.place
 
         def note(
@@ -258,7 +266,8 @@ def _gradients(loss: torch.Tensor, found: Layout) -> Gradients:
 
         handles.append(last.node.register_prehook(note))
     try:
-        found_gradients = torch.autograd.grad(loss, starts, allow_unused=True)
+        asked = [*starts, *renormed.values()]
+        every = torch.autograd.grad(loss, asked, allow_unused=True)
     except RuntimeError as error:
         if "modified by an inplace operation" not in str(error):
             raise
@@ -270,10 +279,9 @@ def _gradients(loss: torch.Tensor, found: Layout) -> Gradients:
     finally:
         for handle in handles:
             handle.remove()
-    return [
-        (None if gradient is None else size(gradient), ends.get(number))
-        for number, gradient in enumerate(found_gradients)
-    ]
+    sizes = [None if gradient is None else size(gradient) for gradient in every]
+    last_layers = dict(zip(renormed, sizes[len(starts) :], strict=True))
+    return [(sizes[number], {**ends, **last_layers}.get(number)) for number in range(len(starts))]
 
 
 def _summary(

@@ -24,7 +24,8 @@ class StreamScaling:
         branches: Number of residual branches on the stream, at each depth.
         growth: Size of the state at the end of the stream divided by its size at the start, at each depth.
         gradient_growth: Size of the loss's gradient at the start of the stream divided by its size at the
-            end, at each depth; None if the loss does not depend on the stream.
+            end, of post-norm streams where the last layer begins, at each depth; None if the loss does not
+            depend on the stream.
         sums: Number of residual sums, at each depth. Branches in parallel share one.
         skip: Number that multiplies the stream from one sum to the next, at each depth (geometric mean).
         kept: Share of the final state that came through skips alone, at each depth.

@@ -143,7 +143,6 @@ def stack(source: Source, family: Family) -> Stack:
         layers = list(_floating(source, family.members[0]))
     else:
         layers = [_floating(source, member) for member in family.members]
-    refuse_copies(family.numbers, layers)
     for number, layer in zip(family.numbers, layers, strict=True):
         if not bool(torch.isfinite(layer).all()):
             member = family.members[0] if len(family.members) == 1 else family.name.replace("*", str(number))
@@ -152,6 +151,7 @@ def stack(source: Source, family: Family) -> Stack:
                 f"{where} in {source.name} must be finite, but holds NaN or infinity. Take a checkpoint from"
                 " before training diverged."
             )
+    refuse_copies(family.numbers, layers)
     return Stack(family.name, torch.stack(layers), family.groups)
 
 
