@@ -801,3 +801,27 @@ def test_noise_that_a_drift_hides_is_looked_at_with_more_steps(factor, expected,
     if factor > 1:  # a number of paths asks for one analysis
         fixed = dl.check_solver(solver, right, torch.ones(1, 1), paths=200, **asked)
         assert (fixed.verdict, fixed.rule) == ("cannot tell", "limit_is_open")
+
+
+def taylor(order):
+    """Return the solver of dh = A h dt by its expansion up to this order."""
+
+    def solver(equation, x, brownian, times):
+        for s, t in itertools.pairwise(times):
+            total = term = x
+            for k in range(1, order + 1):
+                term = (t - s) / k * equation.field(s, term)
+                total = total + term
+            x = total
+        return x
+
+    return solver
+
+
+@pytest.mark.parametrize("order", [4, 5])
+def test_a_high_order_that_reaches_the_references_error_is_no_float32(order):
+    problem = PROBLEMS["oscillator"]
+    fine = dataclasses.replace(problem.equation, solution=None)
+    report = dl.check_solver(taylor(order), fine, problem.x, order=float(order))
+    assert report.verdict == "documented order"
+    assert report.rate_interval[0] < order < report.rate_interval[1]

@@ -347,7 +347,8 @@ def _strong_analysis(
         floor,
         falls,
         too_long=not distance < BLOWN_UP * unit and runs.stiffness(plan) > STABLE * steps[-1],
-        in_float32=distance < FEW_ROUNDINGS * float(found.scales.max())
+        # What the reference's own error hides of a solver of high order is no round-off of the solver.
+        in_float32=rules.APART * reference_error < distance < FEW_ROUNDINGS * float(found.scales.max())
         and _no_longer_falls(steps, distances),
         typical=_typical(found, order, distance),
         rises=fitted is not None
