@@ -148,7 +148,7 @@ class Together:
         """Return the same of the batch; None where a built network shows that it is wrong."""
         if k in self.tried:
             return self.stacks.called(k, states)
-        with torch.no_grad():
+        with torch.no_grad(), validation.noted(_called_with(states)):
             alone = self.beside[k](states[1:2].detach().clone())[0]
         try:
             returned = self.stacks.called(k, states)
@@ -160,6 +160,14 @@ class Together:
     def block(self, k: int, draw: int) -> nn.Module:
         """Return block `k` of one network."""
         return (self.instead or self.stacks).block(k, draw)
+
+
+def _called_with(states: Tensor) -> str:
+    kind = str(states.dtype).removeprefix("torch.")
+    return (
+        f"deeplimit called a block with states of {kind}. Tensors that are neither parameters nor buffers"
+        " keep their own dtype: register_buffer moves them, or pass dtype='float32'."
+    )
 
 
 def _built(
@@ -178,7 +186,8 @@ class Built:
     def called(self, k: int, states: Tensor) -> Tensor:
         """Return what the blocks make of copies of their states, which they may write on."""
         blocks = [stack[k] for stack in self.stacks]
-        return torch.cat([block(h.clone()) for block, h in zip(blocks, states.unsqueeze(1), strict=True)])
+        with validation.noted(_called_with(states)):
+            return torch.cat([block(h.clone()) for block, h in zip(blocks, states.unsqueeze(1), strict=True)])
 
     def block(self, k: int, draw: int) -> nn.Module:
         """Return a block itself."""

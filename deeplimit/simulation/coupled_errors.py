@@ -137,7 +137,7 @@ def make_task(
         read = "; ".join(dict.fromkeys(map(str, network.channels)))
         laws = "" if functions_of(network.channels) else "compare_laws(resnet, limit) compares their laws; "
         raise ValueError(
-            f"limit {equation.equation} reads {lacking}, and the network does not (it reads {read}): with"
+            f"limit {equation.equation} reads {lacking}, which is not the network's (it reads {read}): with"
             f" noise of their own the two differ path by path even if the limit is right. {laws}"
             "Independent(limit) measures, on purpose, how far independent draws are apart."
         )

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+import deeplimit as dl
 from deeplimit.driving import FreshBlocks, blocks as own, drawn_blocks
 from deeplimit.driving.path import Grid
 
@@ -248,3 +249,29 @@ def test_the_gradient_by_the_states_is_that_of_the_built_blocks(monkeypatch):
         found.append(h.grad)
     torch.testing.assert_close(*found)
     assert isinstance(drawn, own.Built)
+
+
+class PlainAttribute(nn.Module):
+    """Holds a tensor that is neither a parameter nor a buffer: `.double()` leaves it as it is."""
+
+    def __init__(self, depth):
+        super().__init__()
+        self.weight, self.depth = 0.5 * torch.eye(4), depth
+
+    def forward(self, h):
+        return h + h @ self.weight / self.depth
+
+
+def test_a_tensor_that_is_no_buffer_is_explained_where_it_fails():
+    x = torch.ones(3, 4)
+    with pytest.raises(RuntimeError) as caught:
+        dl.compare(lambda depth: [PlainAttribute(depth)] * depth, lambda t, h: 0.5 * h, x, depths=(4, 8, 16))
+    assert any("register_buffer" in note for note in caught.value.__notes__)
+    narrow = dl.compare(
+        lambda depth: [PlainAttribute(depth)] * depth,
+        lambda t, h: 0.5 * h,
+        x,
+        depths=(8, 16, 32),
+        dtype="float32",
+    )
+    assert narrow.dtype == "float32"
