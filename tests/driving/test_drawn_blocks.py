@@ -267,12 +267,3 @@ def test_a_tensor_that_is_no_buffer_is_explained_where_it_fails():
     with pytest.raises(RuntimeError) as caught:
         dl.compare(lambda depth: [PlainAttribute(depth)] * depth, lambda t, h: 0.5 * h, x, paths=16)
     assert any("register_buffer" in note for note in caught.value.__notes__)
-    narrow = dl.compare(
-        lambda depth: [PlainAttribute(depth)] * depth,
-        lambda t, h: 0.5 * h,
-        x,
-        depths=(4, 8, 16),
-        paths=16,
-        dtype="float32",
-    )
-    assert narrow.dtype == "float32"
