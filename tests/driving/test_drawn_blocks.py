@@ -265,5 +265,5 @@ class PlainAttribute(nn.Module):
 def test_a_tensor_that_is_no_buffer_is_explained_where_it_fails():
     x = torch.ones(3, 4)
     with pytest.raises(RuntimeError) as caught:
-        dl.compare(lambda depth: [PlainAttribute(depth)] * depth, lambda t, h: 0.5 * h, x, paths=16)
+        dl.compare(lambda depth: [PlainAttribute(depth)] * depth, lambda t, h: 0.5 * h, x, depths=(4, 8))
     assert any("register_buffer" in note for note in caught.value.__notes__)
