@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 from runs import task_of
 
 import deeplimit as dl
 from deeplimit.judge.convergence.assessment import gap_estimates, scheme_estimates, whole_estimates
 from deeplimit.judge.convergence.pairing import Pairing
 from deeplimit.simulation import CoupledErrors, moments
+from deeplimit.simulation.pathwise import movement
 from deeplimit.statistics.power_law import with_whole_scheme_error, without_reference_error
 
 
@@ -103,3 +105,14 @@ def test_the_covariance_of_whole_errors_is_that_of_the_delta_method():
     assert_covariance_is_that_of_the_delta_method(
         lambda logs, covariance: with_whole_scheme_error(logs, covariance, HIDDEN), BOTH
     )
+
+
+def test_how_far_a_limit_moves_is_measured_and_at_least_half_of_its_inputs():
+    """dH = 3 dt moves every entry of three by 3, so that states move by √27; the identity stays."""
+    network, x = dl.res1(3, "tanh", exponent=1.0), torch.full((5, 3), 2.0)
+    moving, staying = (
+        movement(task_of(network, limit, x, paths=5))
+        for limit in (dl.ODE(lambda t, h: 3.0 + 0 * h), dl.Identity())
+    )
+    assert moving == pytest.approx(27**0.5, rel=1e-6)
+    assert staying == pytest.approx(0.5 * 12**0.5, rel=1e-6)
