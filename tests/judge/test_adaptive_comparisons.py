@@ -206,6 +206,8 @@ def test_an_order_that_is_not_the_theorems_asks_for_depth(interval, bound, found
         report, verdict="converges", rate_interval=interval, predicted_rate=0.5, predicted_is_bound=bound
     )
     assert comparison.contradicts(report) is found
+    asked = comparison.Comparing(None, 0.95).request(report)
+    assert (asked is not None) is found
     assert not comparison.contradicts(dataclasses.replace(report, predicted_rate=None))
 
 

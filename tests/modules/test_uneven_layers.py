@@ -180,5 +180,7 @@ def test_the_layers_that_carry_the_updates_are_counted():
     roots = [[(k + 1) ** -0.5 for k in range(layers)] for layers in (4, 32)]
     assert few_layers(halves) == (2, 32, pytest.approx(0.9375, abs=1e-3))
     assert few_layers(roots) is None
+    growing = [[(k + 1) ** -0.8 for k in range(layers)] for layers in (4, 64)]  # 3 of 4 layers, 13 of 64
+    assert few_layers(growing) is None
     assert few_layers([[1.0] * 4, [1.0] * 32]) is None
     assert few_layers([[0.0] * 4, [0.0] * 32]) is None
