@@ -18,6 +18,11 @@ from deeplimit.simulation.task import Task
 Tick = Callable[[float], None]
 
 
+FEWEST_MOVED, MOST_MOVED, NUMBERS_HELD = 8, 128, 2**24
+"""Paths on which a limit's movement is measured: at least, at most, and up to how many weights per layer of
+all paths together. The RMS size of 8 paths is known to a quarter."""
+
+
 class Observer(Protocol):
     """What a walk tells of one start: states in order of time, as `ErrorAccumulator` says."""
 
@@ -123,11 +128,12 @@ def steps(
 
 @torch.no_grad()
 def movement(task: Task) -> float:
-    """Return how far the limit moves: the largest RMS distance from its inputs over time, of one block.
+    """Return how far the limit moves: the largest RMS distance from its inputs over time, of a few paths.
 
     A limit that hardly moves, such as the identity, counts as moving by half of its inputs.
     """
-    h0, *_ = task.starts(0)
+    numbers = sum(math.prod(shape) for shape in task.network.weight_shapes)
+    h0 = task.starts(0)[0][: max(FEWEST_MOVED, min(MOST_MOVED, NUMBERS_HELD // max(numbers, 1)))]
     paths = task.network_paths(0, len(h0))
     solver = make_solver(task, 0, h0, paths)
     largest = float(h0.flatten(1).double().square().sum(dim=1).mean()) / 4

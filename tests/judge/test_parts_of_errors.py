@@ -361,3 +361,25 @@ def test_what_lies_between_layers(frequency):
         assert share == pytest.approx(1 - math.cos(math.pi * frequency / 64), abs=0.02)
     else:
         assert share > UNSEEN
+
+
+class Narrow(torch.nn.Module):
+    """dH = dB for three entries, each read from its own row of noise, and a drift of float32 weights, 0."""
+
+    sde_type, noise_type = "ito", "general"
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(3, 3))
+
+    def f(self, t, y):
+        return y @ self.weight
+
+    def g(self, t, y):
+        return (torch.eye(3).repeat_interleave(3, dim=1) / 3**0.5).expand(len(y), 3, 9)
+
+
+def test_a_module_keeps_the_dtype_of_its_parameters():
+    """In float64 its product would fail: round-off of float32 is no reason to repeat the call."""
+    report = dl.compare(dl.res1(3, torch.ones_like), Narrow(), paths=64, depths=(8, 16, 32, 64))
+    assert (report.verdict, report.dtype) == ("cannot tell", "float32")

@@ -21,6 +21,7 @@ from deeplimit.judge.convergence.pairing import Correction, Pairing, Reads, log_
 from deeplimit.judge.convergence.report import MEAN, MEDIAN, CompareReport, PartOfError
 from deeplimit.simulation import Coupled, CoupledErrors, Task, moments
 from deeplimit.simulation.pathwise import movement
+from deeplimit.simulation.task import GRADIENT
 from deeplimit.statistics.consecutive import Order, log_medians, with_lost_ones_last
 from deeplimit.statistics.differences import Remainder, fit_order, remainder
 from deeplimit.statistics.power_law import (
@@ -51,7 +52,8 @@ def scheme_estimates(task: Task, pairing: Pairing, coupled: Coupled, *, half: bo
         blocks = moments.SCHEME_COMMON, moments.SCHEME_COARSE_COMMON
         extrapolated = _extrapolated(task, pairing, coupled, *blocks, at_layers=False)
         unbiased = np.zeros(len(task.grid.depths))
-        return _estimates(task, pairing, coupled, *extrapolated, unbiased, pairing.scheme, is_euler=False)
+        errors = _estimates(task, pairing, coupled, *extrapolated, unbiased, pairing.scheme, is_euler=False)
+        return dataclasses.replace(errors, of_one_size=True)
     found = _halves(task, coupled, moments.SCHEME_HALF) if half else _at(task, coupled, moments.SCHEME_COMMON)
     bias = log_bias(task, pairing.scheme_rate, pairing.scheme_coherence)
     errors = _estimates(task, pairing, coupled, *found, bias, pairing.scheme, is_euler=not pairing.measured)
@@ -590,7 +592,7 @@ def _judged(
             own=pairing.own,
         )
         judgement = judge(verdict.rules, evidence)
-        if judgement.rule == "falls" and not pairing.own:
+        if judgement.rule == "falls" and not pairing.own and task.quantity != GRADIENT:
             evidence = dataclasses.replace(evidence, movement=movement(task))
             judgement = judge(verdict.rules, evidence)
         if judgement.code == verdict.DOES_NOT and pairing.smooth:

@@ -227,7 +227,7 @@ def compare(
         device: "cpu" or "cuda".
         dtype: dtype of the states; by default float64 for weights that are functions of time (errors fall
             like 1/L), float32 for independent layers, and float64 where round-off of float32 forbids a
-            verdict. Statistics are always float64.
+            verdict and the limit is no module with a dtype of its own. Statistics are always float64.
         workers: Number of threads, by default one per core.
         executor: Any `concurrent.futures.Executor`, or a Dask client, instead. Neither changes a bit of the
             result.
@@ -304,7 +304,8 @@ def compare(
     if distinct is not None:
         start = Size(DEFAULT.depths, min(DEFAULT.count, max(LEAST_FIXED, distinct)))
     report = carry_out(Comparing(of_size, level, distinct, start), sampling, running, "compare", started)
-    if dtype is None and report.dtype == "float32" and report.rule in BY_ROUNDING:
+    own_dtype = isinstance(Independent.unmarked(limit)[0], nn.Module)  # that of its parameters
+    if dtype is None and not own_dtype and report.dtype == "float32" and report.rule in BY_ROUNDING:
         wide = partial(of_size, dtype=torch.float64)
         report = carry_out(Comparing(wide, level, distinct, start), sampling, running, "compare", started)
     return report.called_by("compare", given)

@@ -128,8 +128,9 @@ def check_solver(
             in torchsde; it is None for an ODE.
         equation: an `SDE` or `ODE`, a torchsde object, or a function f(t, h).
         x: initial states (n, d); path i starts at row i mod n. An ODE runs from every row once.
-        steps: numbers of equal steps, increasing; they should double. Left out, and with paths="auto", errors
-            that fall faster than documented, and an open limit, are looked at with four times as many, too.
+        steps: numbers of equal steps, increasing; they should double. By default 16 to 256; with
+            paths="auto", errors that fall faster than documented and limits that stay open are then checked
+            again with four times as many steps.
         paths: number of paths P, or "auto": 512 and, where that cannot tell, 2048; for weak convergence 4096
             to 65536, chosen by a pilot, and four times as many where that cannot tell. The first analysis
             has four fifths of the level, the second the rest.
@@ -266,19 +267,20 @@ def _strong(
     fixed = len(plan.x) if not plan.random else count
     kept: list[Any] = []
 
-    def analysed(size: int, level: float, part: Progress) -> SolverReport:
+    def analysed(plan: Plan, kept: list[Any], size: int, level: float, part: Progress) -> SolverReport:
         found = runs.measure(plan, size, kept, part)
         return _strong_analysis(plan, found, size, documented, level, started)
 
     if fixed is not None:
-        return analysed(fixed, confidence, move)
+        return analysed(plan, kept, fixed, confidence, move)
     first, second = (1.0 - (1.0 - confidence) * share for share in SHARES)
-    report = analysed(AUTO[0], first, part_of(move, 0.0, 1 / len(AUTO)))
+    half, rest = part_of(move, 0.0, 0.5), part_of(move, 0.5, 1.0)
+    report = analysed(plan, kept, AUTO[0], first, half)
     if report.rule in rules.MORE_STEPS_MAY_DECIDE and plan.steps == STEPS:
-        plan, kept = dataclasses.replace(plan, steps=tuple(FINER * each for each in STEPS)), []
-        return analysed(AUTO[0], second, part_of(move, 1 / len(AUTO), 1.0))
+        finer = dataclasses.replace(plan, steps=tuple(FINER * each for each in STEPS))
+        return analysed(finer, [], AUTO[0], second, rest)
     if report.rule in rules.MORE_PATHS_MAY_DECIDE:
-        return analysed(AUTO[1], second, part_of(move, 1 / len(AUTO), 1.0))
+        return analysed(plan, kept, AUTO[1], second, rest)
     return report
 
 

@@ -338,9 +338,10 @@ UNEVEN = 3.0
 """Layers of one network that differ by more times than this follow a profile rather than scatter. Eight
 normal logarithms span 2.85 standard deviations in the mean, and theirs would be 0.39."""
 CARRIED, MOST_CARRYING, LEAST_SWEPT = 0.9, 0.25, 4.0
-"""Layers that make up this share of the squares of all updates are few if they are at most this part of the
-layers, and remain as many over depths that are so many times apart: of layers i of size 1/(i + 1) three do at
-depth 4 and five at 32, of 2^-i two at any depth; of 1/√(i + 1), whose number grows, 21 of 32."""
+"""Share of all squared updates that the largest layers must make up; the largest part of all layers that
+counts as few; and the least ratio of depths over which their number must hardly grow. With sizes 2^-i, two
+layers make up 90 % at any depth; with 1/(i + 1), three at depth 4 and five at 32; with 1/√(i + 1), 21 of 32.
+"""
 OUTLYING = 2.5
 """One layer that is as many times as large as the others, at every depth, makes up most of the mean square of
 few layers: slopes are off by up to 1/2. It is left out of the exponent.

@@ -165,7 +165,7 @@ def diverged(depths: Sequence[int], networks: Networks, steps: Sequence[int]) ->
 def outgrown(depth: int, at_given: AfterSteps, steps: Sequence[int]) -> list[TrainingFinding]:
     """Return a finding where the shallowest network's loss runs away at the given learning rates."""
     first, *later = at_given.losses
-    # A log-likelihood may be negative; from a loss of exactly 0 no rise can be told.
+    # A log-likelihood may be negative. Relative to a loss of exactly 0, no rise is defined.
     most = first + (OUTGROWN - 1) * abs(first) if first else math.inf
     if all(math.isfinite(loss) and loss <= most for loss in later):
         return []
