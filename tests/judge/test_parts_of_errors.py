@@ -11,6 +11,7 @@ import torch
 import deeplimit as dl
 from calibration.cells import trends
 from deeplimit.driving.between_layers import unseen_share
+from deeplimit.judge.convergence import assessment
 from deeplimit.judge.convergence.pairing import NO_GAP, UNKNOWN_GAP, Pairing
 from deeplimit.judge.convergence.verdict import UNSEEN
 from deeplimit.statistics.power_law import ErrorEstimates, fit_floor
@@ -383,3 +384,14 @@ def test_a_module_keeps_the_dtype_of_its_parameters():
     """In float64 its product would fail: round-off of float32 is no reason to repeat the call."""
     report = dl.compare(dl.res1(3, torch.ones_like), Narrow(), paths=64, depths=(8, 16, 32, 64))
     assert (report.verdict, report.dtype) == ("cannot tell", "float32")
+
+
+def test_errors_of_gradients_are_not_held_against_how_far_states_move(monkeypatch):
+    looked = []
+    monkeypatch.setattr(assessment, "movement", lambda task: looked.append(task) or math.inf)
+    network = dl.res1(3, "tanh")
+    same = dl.zoo.AlteredSDE(network.limit(), diffusion_scale=1.0)
+    for quantity in ("state", "gradient"):
+        report = dl.compare(network, same, quantity=quantity, paths=256, depths=(8, 16, 32, 64), seed=1)
+        assert report.rule == "falls"
+    assert [task.quantity for task in looked] == ["state"]
