@@ -769,6 +769,32 @@ def test_jumps_and_slopes_of_coefficients_are_seen(sde, seen):
         assert found.slope < 1.01
 
 
+@pytest.mark.parametrize(
+    ("fault", "expected"), [(True, "not the limit"), (False, "documented order")], ids=("redrawn", "right")
+)
+def test_a_steep_diffusion_excuses_no_fault_where_a_right_scheme_is_seen_to_converge(fault, expected):
+    """The diffusion is steep at 2.5, where few paths come, and Euler's scheme has its order."""
+    far = dl.SDE(
+        lambda t, h: -h,
+        lambda t, h, dB: 0.5 * (1 + 0.6 * torch.tanh(60 * (h - 2.5))) * dB,
+        noise="diagonal",
+    )
+    start = torch.full((1, 1), 1.0).double()
+    assert runs.irregularities(SimpleNamespace(x=start, equation=far, random=True)).slope ** 2 > 64
+    solver = GBM.faults["noise redrawn"].solver if fault else dl.EulerMaruyama()
+    report = dl.check_solver(solver, far, start, steps=(8, 16, 32, 64), paths=256, order=0.5)
+    assert report.verdict == expected
+
+
+@pytest.mark.parametrize("slope", [40, 80])
+def test_no_fault_is_said_of_steep_diffusions_in_which_a_right_scheme_fails_too(slope):
+    steep = OfState(torch.zeros_like, lambda y: torch.tanh(slope * y))
+    asked = {"steps": (8, 16, 32, 64), "paths": 256, "order": 0.5}
+    assert (
+        dl.check_solver(dl.EulerMaruyama(), steep, torch.full((1, 1), 0.1), **asked).verdict == "cannot tell"
+    )
+
+
 def test_a_fault_is_named_where_coefficients_are_smooth():
     """A solver that draws new noise at each number of steps, where nothing excuses it."""
     calm = OfState(torch.zeros_like, torch.tanh)

@@ -194,7 +194,8 @@ class StrongEvidence:
         rises: whether local slopes keep rising, as before the steps resolve a singularity that is near.
         jump: time of a jump of the equation, which steps see late, if that alone explains the distance.
         drift_jumps, diffusion_jumps: whether they do as functions of the state, where that may explain it.
-        is_steep: whether the diffusion is so steep that the finest steps do not resolve it.
+        is_steep: whether the finest steps do not resolve the diffusion, and a right scheme is not seen to
+            converge either.
         unstable: how many of the coarsest numbers of steps are too few for the solver to be stable; nothing
             else is read of them.
     """
@@ -248,8 +249,11 @@ def limit_is_open(e: StrongEvidence) -> bool:
 
 
 _V = SolverVerdict
-MORE_STEPS_MAY_DECIDE = frozenset(("falls_faster", "may_fall_faster", "limit_is_open"))
-"""Rules that may say another thing at more steps: what falls more slowly is the larger part there."""
+MORE_STEPS_MAY_DECIDE = frozenset(
+    ("falls_faster", "may_fall_faster", "limit_is_open", "has_no_power_law", "slopes_keep_rising")
+)
+"""Rules that may say another thing at more steps: what falls more slowly is the larger part there, and steps
+longer than the equation's time scale have no power law."""
 MORE_PATHS_MAY_DECIDE = frozenset(
     (
         "order_is_not_fitted",
