@@ -131,8 +131,8 @@ def check_solver(
         equation: an `SDE` or `ODE`, a torchsde object, or a function f(t, h).
         x: initial states (n, d); path i starts at row i mod n. An ODE runs from every row once.
         steps: numbers of equal steps, increasing; they should double. By default 16 to 256; with
-            paths="auto", errors that fall faster than documented or by no power law, and limits that stay open,
-            are then checked again with four times as many steps.
+            paths="auto", errors that fall faster than documented or by no power law, and limits that stay
+            open, are then checked again with four times as many steps.
         paths: number of paths P, or "auto": 512 and, where that cannot tell, 2048; for weak convergence 4096
             to 65536, chosen by a pilot, and four times as many where that cannot tell. The first analysis
             has four fifths of the level, the second the rest.

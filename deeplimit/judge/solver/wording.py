@@ -233,8 +233,8 @@ SOLVER: Sentences = {
         " Tanaka's equation, and no documented order is about it; kind='weak' compares laws"
     ),
     "diffusion_is_steep": lambda r: (
-        f"the diffusion is so steep as a function of the state that {r.steps[-1]} steps do not resolve it, and"
-        " a scheme that is known to be right is not seen to converge either; take more steps"
+        f"the diffusion is so steep as a function of the state that {r.steps[-1]} steps do not resolve it,"
+        " and a scheme that is known to be right is not seen to converge either; take more steps"
     ),
     "drift_jumps": lambda r: (
         "the distance to the reference levels off, but the drift jumps as a function of the state, where the"
