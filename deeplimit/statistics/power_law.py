@@ -683,9 +683,11 @@ def with_whole_scheme_error(
     whole, gap = log_errors[:m], log_errors[m:]
     if not np.isfinite(whole).all():
         return whole, covariance[:m, :m]
-    hidden, share = np.expm1(-2 * bias), np.exp(2 * (gap - whole))
-    # Beyond this the correction would be most of the result, as in `without_reference_error`.
-    grown = np.maximum(1 + hidden * (1 - share), 0.25)
+    hidden = np.expm1(-2 * bias)
+    # At this share a quarter is left; beyond it the correction would be most of the result.
+    most = 1 + 0.75 / np.maximum(hidden, 1e-300)
+    share = np.exp(np.minimum(2 * (gap - whole), np.log(most)))
+    grown = 1 + hidden * (1 - share)
     change = np.concatenate([np.diag((1 + hidden) / grown), np.diag(-hidden * share / grown)], axis=1)
     return whole + 0.5 * np.log(grown), change @ np.nan_to_num(covariance) @ change.T
 

@@ -86,6 +86,16 @@ def test_all_but_the_gap_grows_by_what_the_reference_hides():
     np.testing.assert_allclose(odd, [0.25])
 
 
+@pytest.mark.parametrize("beyond", [50.0, 1e300])
+def test_gaps_far_beyond_the_whole_error_leave_a_variance_that_does_not_grow_with_them(beyond):
+    with np.errstate(all="raise"):
+        _, covariance = with_whole_scheme_error(np.log([1.0, beyond]), np.eye(2), HIDDEN[1:])
+    hidden = (
+        1 / 0.8 - 1
+    )  # a quarter is left: (1 + h)/(1/4) of the whole error, and (h + 3/4)/(1/4) of the gap
+    np.testing.assert_allclose(covariance, [[16 * ((1 + hidden) ** 2 + (0.75 + hidden) ** 2)]])
+
+
 @pytest.mark.nightly
 @pytest.mark.statistical
 def test_whole_errors_do_not_depend_on_how_fine_the_reference_is():
