@@ -1,10 +1,9 @@
 """What `dl.init` refuses, and that nothing was written by then."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 from refusals import INF, NAN, assert_refused, row
+from told_parts import Told
 from torch import nn
 from torch.nn.utils import parametrize
 
@@ -175,10 +174,7 @@ def found_in(layers):
 @pytest.fixture
 def found(monkeypatch):
     def say(branches):
-        parts = tuple(
-            SimpleNamespace(branch=branch, multiplier=1.0, normed=False, renormed=False)
-            for branch in branches
-        )
+        parts = tuple(map(Told, branches))
         monkeypatch.setattr(residual, "find_parts", lambda model, batch, blocks: (parts, (0, 0)))
 
     say(found_in(3))

@@ -15,7 +15,7 @@ from deeplimit.judge.block_limit.reading import Stack
 from deeplimit.judge.in_law.two_sample import holm, kolmogorov_smirnov
 
 PER_NETWORK, PATHS = 8, 400
-"""Paths of the limit for each network, and at most: an eighth is added to the variance of a distance in law."""
+"""Paths of the limit for each network, and at most; distances in law vary an eighth more."""
 INPUTS = 2
 """Inputs whose states are followed, those that features read."""
 BANK = 32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor, nn
 
@@ -28,10 +28,21 @@ class Role:
 
 
 def stacks_of(parts: Sequence[Part]) -> list[list[Part]]:
-    """Return the branches of each kind and stream in order of execution."""
-    stacks: dict[tuple[int, str], list[Part]] = {}
+    """Return the branches of each kind and stream in order of execution.
+
+    Experts that one sum adds are one layer, and each has a stack of its own: layers are theirs, not experts.
+    What they share, such as a router, belongs to the first.
+    """
+    stacks: dict[tuple[int, str, int], list[Part]] = {}
+    layers: dict[tuple[int, str], list[Part]] = {}
     for part in sorted(parts, key=lambda part: (part.branch.stream, part.branch.index)):
-        stacks.setdefault((part.branch.stream, part.branch.kind), []).append(part)
+        kind = part.branch.stream, part.branch.kind
+        layer = [] if part.counted else layers.get(kind, [])
+        layers[kind] = [*layer, part]
+        shared = {name for other in layer for name in other.branch.inner}
+        inner = tuple(name for name in part.branch.inner if name not in shared)
+        own = replace(part, branch=replace(part.branch, inner=inner))
+        stacks.setdefault((*kind, len(layer)), []).append(own)
     return list(stacks.values())
 
 
