@@ -1,5 +1,7 @@
 """`recommend` prints a line that was run at every depth and makes exploding networks train, or none."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -20,13 +22,21 @@ def branch():
 
 
 class MLP(nn.Module):
-    """A residual MLP whose branches are multiplied by gain * depth**-exponent, tied or not."""
+    """A residual MLP whose branches are multiplied by gain * depth**-exponent, tied or not.
 
-    def __init__(self, depth, exponent=0.0, gain=2.0, tied=False, skip=1.0):
+    `inner` and `last` are exponents of the branches' layers.
+    """
+
+    def __init__(self, depth, exponent=0.0, gain=2.0, tied=False, skip=1.0, inner=0.0, last=0.0):
         super().__init__()
         self.first, self.last = nn.Linear(5, WIDTH), nn.Linear(WIDTH, 1)
         self.blocks = nn.ModuleList([branch() for _ in range(1 if tied else depth)])
         self.scale, self.depth, self.skip = gain * depth**-exponent, depth, skip
+        with torch.no_grad():
+            for block in self.blocks if inner or last else ():
+                for layer, power in ((block[0], inner), (block[2], last)):
+                    layer.weight.mul_(depth**-power)
+                    layer.bias.mul_(depth**-power)
 
     def forward(self, x):
         h = self.first(x)
@@ -178,9 +188,16 @@ def changed(factory, report, depth, optimizer, place, power):
     rate = 0.003 * (depth / DEPTHS[0]) ** power
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            if name.startswith("blocks") and (".2." in name) == (place == "projection"):
+            if re.fullmatch(PLACES[place], name):
                 weight.sub_(rate * (weight.grad if optimizer == "SGD" else weight.grad.sign()))
         return float((model(X) - out).norm() / out.norm())
+
+
+PLACES = {
+    "projection": r"blocks\.\d+\.2\.weight",
+    "bias of the projection": r"blocks\.\d+\.2\.bias",
+    "other weights of a branch": r"blocks\.\d+\.0\..*",
+}
 
 
 def power_of(told):
@@ -188,7 +205,7 @@ def power_of(told):
 
 
 @pytest.mark.parametrize("optimizer", ["Adam", "SGD"])
-@pytest.mark.parametrize("place", ["projection", "other weights of a branch"])
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(
     "given",
     [
@@ -198,6 +215,11 @@ def power_of(told):
         {"exponent": 1.0},
         {"tied": True},
         {"tied": True, "exponent": 0.5},
+        {"inner": 0.5},
+        {"last": 0.5},
+        {"inner": 0.25, "last": 0.25},
+        {"inner": 0.25, "last": 0.25, "exponent": 0.25},
+        {"inner": 0.25},
     ],
 )
 def test_steps_change_outputs_as_much_at_any_depth(given, optimizer, place):
@@ -205,7 +227,9 @@ def test_steps_change_outputs_as_much_at_any_depth(given, optimizer, place):
         return seeded(MLP, depth, gain=0.5, **given)
 
     report = dl.recommend(factory, 64, batch=X, depths=DEPTHS)
-    power = power_of(report.learning_rate[f"{optimizer}, {place}"])
+    rates = report.learning_rate
+    # A bias has a line of its own where it does not act as the projection's weights do.
+    power = power_of(rates.get(f"{optimizer}, {place}", rates[f"{optimizer}, projection"]))
     few, many = (changed(factory, report, depth, optimizer, place, power) for depth in (4, 64))
     assert 0.6 < many / few < 1.6
     many = changed(factory, report, 64, optimizer, place, power + 0.5)  # the twin: half a power off

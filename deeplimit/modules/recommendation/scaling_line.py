@@ -56,9 +56,17 @@ class Wanted:
         return self.exponent - found > SMALL or found - most > SMALL
 
     @property
+    def power(self) -> float:
+        """The power of the depth that code divides it by: the nearest quarter, unless that is 0."""
+        if not self.lacks or self.kind.exponent is None:
+            return 0.0
+        lacking = self.exponent - self.kind.exponent
+        return round(4 * lacking) / 4 or lacking
+
+    @property
     def afterwards(self) -> float | None:
         """The exponent that it has after the code."""
-        return self.exponent if self.lacks else self.kind.exponent
+        return None if self.kind.exponent is None else self.kind.exponent + self.power
 
 
 def common_exponent(every: Sequence[Wanted]) -> float:
@@ -96,17 +104,16 @@ def by_names(every: Sequence[Wanted], depths: Sequence[int], totals: Sequence[in
     count = count_in_code(depths, totals)
     groups: dict[str, list[str]] = {}
     for each in every:
-        kind, wanted = each.kind, each.exponent
+        kind = each.kind
         if kind.exponent is None or not each.lacks or count is None:
             continue
-        lacking = round(4 * (wanted - kind.exponent)) / 4 or wanted - kind.exponent
         # The size of an update of all layers together, per root (or number) of layers, is brought down to 1.
         size = kind.sizes[-1] * totals[-1] ** kind.exponent
         constant = 1.0 if size < 1.5 else float(f"{1 / size:.2g}")
         names = scaled_names(kind)
         if not names:
             return ""
-        groups.setdefault(power_in_code(constant, count, lacking), []).extend(names)
+        groups.setdefault(power_in_code(constant, count, each.power), []).extend(names)
     if not groups:
         return ""
     lines = []
@@ -137,11 +144,13 @@ def learning_rates(
 ) -> dict[str, str]:
     """Return, by optimizer, the powers of the depth by which learning rates inside branches are multiplied.
 
-    A step must change what each of N branches adds by 1/N of the stream. Branches have the exponent b, and
-    multipliers and gains a part a of it. A projection acts through these, N^-a, and what is before it through
-    the whole, N^-b. Adam's steps are its rates: N^(a - 1) is wanted, and N^(b - 1). SGD's are the gradients,
-    which are N^-a and N^-b as well: N^(2a - 1) and N^(2b - 1). A weight that all layers share gets the sum of
-    N gradients, and wants N^-1 of that.
+    A step must change what each of N branches adds by 1/N of the stream. Branches have the exponent b, and a
+    weight of a branch a part w of it, by its own size. A branch is a multiple of each of its weights, which
+    so acts through the others, N^-a with a = b - w. Adam's steps are its rates: N^(a - 1) is wanted. SGD's
+    are the gradients, which are N^-a as well: N^(2a - 1). A weight that all layers share gets the sum of N
+    gradients, and wants N^-1 of that. Queries and keys, of which attention is no multiple, count like others.
+    A bias of the projection acts through multipliers and gains alone. Where it is not 0 the branch is no
+    multiple of what is before it, and b is the sum of the parts' exponents instead.
 
     `afterwards` are the exponents that kinds have after the code, by name. The modules, at the least and at
     the largest depth, tell which weights are shared.
@@ -149,14 +158,24 @@ def learning_rates(
     found: dict[str, dict[str, str]] = {}
     for kind in branches:
         whole = afterwards[kind.kind]
-        if whole is None or not 0 < kind.counts[0] < kind.counts[-1]:
+        if whole is None or kind.exponent is None or not 0 < kind.counts[0] < kind.counts[-1]:
             continue
-        through = sum(_exponent(kind, role) for role in ("multiplier", *([] if kind.normed else ["gain"])))
-        before = [part.name for part in kind.parts if part.role == "inner"]
-        places = (
-            ("projection", scaled_names(kind), through),
-            ("other weights of a branch", before, whole),
-        )
+        last = scaled_names(kind)
+        after = sum(_exponent(kind, role) for role in ("multiplier", *([] if kind.normed else ["gain"])))
+        added = whole - kind.exponent  # by the code, which scales what is last, so that this acts as before
+        if any(part.role == "bias" for part in kind.parts) and not kind.normed:
+            whole = after + _own(kind, last) + _exponent(kind, "inner") + added
+        places = [("projection", last, whole - added - _own(kind, last))]
+        biases = [f"{name.removesuffix('weight')}bias" for name in last if name.endswith("weight")]
+        if _in_quarters(after) != _in_quarters(places[0][2]) and _count(biases, deep):
+            places.append(("bias of the projection", biases, after))
+        before: dict[float, list[str]] = {}
+        for part in kind.parts:
+            if part.role == "inner":
+                before.setdefault(_in_quarters(part.exponent or 0.0), []).append(part.name)
+        for own, names in sorted(before.items()):
+            alike = "other weights of a branch" if len(before) == 1 else ", ".join(names)
+            places.append((alike, names, whole - own))
         deeper = math.log(kind.counts[-1] / kind.counts[0])
         powers = {
             place: (_in_quarters(exponent), 1 - round(_growth(names, shallow, deep) / deeper))
@@ -185,6 +204,12 @@ def _exponent(kind: BranchScaling, role: str) -> float:
     return sum(part.exponent or 0.0 for part in kind.parts if part.role == role)
 
 
+def _own(kind: BranchScaling, names: Sequence[str]) -> float:
+    """Return the exponent of the first weight or gain of these names."""
+    sized = [part for part in kind.parts if part.role in ("output", "gain") and part.name in names]
+    return (sized[0].exponent or 0.0) if sized else 0.0
+
+
 def _in_quarters(exponent: float) -> float:
     """Return the quarter that an exponent is near, as rules have them, or itself with two digits."""
     near = round(4 * exponent) / 4
@@ -193,12 +218,13 @@ def _in_quarters(exponent: float) -> float:
 
 def _growth(names: Sequence[str], shallow: nn.Module, deep: nn.Module) -> float:
     """Return log of how many times as many parameters match the names in the deeper module."""
-    matched = re.compile(expression(*names))
-    few, many = (
-        sum(matched.fullmatch(name) is not None for name, _ in model.named_parameters())
-        for model in (shallow, deep)
-    )
-    return math.log(max(many, 1) / max(few, 1))
+    return math.log(max(_count(names, deep), 1) / max(_count(names, shallow), 1))
+
+
+def _count(names: Sequence[str], model: nn.Module) -> int:
+    matched = re.compile(expression(*names)) if names else None
+    named = [name for name, _ in model.named_parameters()]
+    return sum(matched is not None and matched.fullmatch(name) is not None for name in named)
 
 
 def _power(value: float) -> str:
