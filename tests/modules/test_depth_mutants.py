@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 import deeplimit as dl
 from deeplimit.common.global_state import seeded
-from deeplimit.modules.depth_check.exponents import fit
+from deeplimit.modules.depth_check.exponents import Exponent, fit
 
 WIDTH = 16
 
@@ -299,6 +299,15 @@ def test_scatter_misfit_and_rounding_set_the_interval():
         pytest.approx(2.0, abs=0.01),
     )
     assert bent.value == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(0.30, 0.38, False), (0.30, 0.41, None), (0.36, 0.40, None), (0.30, 0.45, True), (0.42, 0.46, True)],
+)
+def test_an_interval_beside_the_exponent_agrees_where_it_is_near(low, high, expected):
+    """A multiplier of depth^-0.36 is not "as expected" where 1/2 is, nor surely further off than 0.1."""
+    assert Exponent((low + high) / 2, 0.0, low, high, True).within(0.5, 0.1) is expected
 
 
 def test_an_interval_that_reaches_the_next_class_is_no_answer_on_either_side():

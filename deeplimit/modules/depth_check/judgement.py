@@ -337,8 +337,8 @@ def _reservations(
         for scaling, status in zip(branches, statuses, strict=True)
     ):
         told.append(
-            "an interval is too wide to tell exponents apart that differ by 1/2: add depths that are further"
-            " apart, or pass a larger batch."
+            "an interval reaches what is expected, or what the tolerance allows, and exponents too far from"
+            " it: add depths that are further apart, or pass a larger batch."
         )
     return told
 
