@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import deeplimit as dl
+from deeplimit.common.global_state import seeded
 from deeplimit.modules.depth_check.stream_meaning import Evidence, runs_away
 
 DEPTHS, WIDTH, ROWS = [4, 8, 16, 32], 64, 64
@@ -377,3 +378,41 @@ def test_a_multiplier_near_one_is_not_one():
     (finding,) = check(multiplied(lambda depth: 1.05), "gpt-2").findings
     assert finding.parameter == "multiplier of blocks.*"
     assert finding.factor == pytest.approx(1.05)
+
+
+class Highway(nn.Module):
+    """h + t (f(h) - h) with a gate t that the bias decides: 1 - t of the state is left."""
+
+    def __init__(self, depth, bias, width=12):
+        super().__init__()
+        self.gates = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+        self.branches = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(depth))
+        for gate in self.gates:
+            nn.init.constant_(gate.bias, bias - (math.log(depth) if bias > 0 else 0.0))
+
+    def forward(self, h):
+        for gate, branch in zip(self.gates, self.branches, strict=True):
+            h = h + torch.sigmoid(gate(h)) * (torch.tanh(branch(h)) - h)
+        return h
+
+
+@pytest.mark.parametrize("bias", [-3.0, -1.5, 0.0])
+def test_a_state_that_branches_take_away_dies_out_and_no_size_of_theirs_is_blamed(bias):
+    with seeded(0):
+        batch = torch.randn(8, 12)
+    report = dl.check_depth(lambda depth: Highway(depth, bias), (4, 8, 16, 32), batch=batch, expected=0.5)
+    (stream,) = report.streams
+    assert stream.dies_out
+    assert (report.verdict, [finding.about for finding in report.findings]) == ("not as expected", ["growth"])
+    assert not report.findings[0].fix
+    found = dl.recommend(lambda depth: Highway(depth, bias), 48, batch=batch, depths=(4, 8, 16))
+    assert found.verdict == "cannot tell"
+
+
+def test_a_state_of_which_a_share_is_left_at_any_depth_does_not_die_out():
+    """The twin: a gate of 1/depth."""
+    with seeded(0):
+        batch = torch.randn(8, 12)
+    report = dl.check_depth(lambda depth: Highway(depth, 0.5), (4, 8, 16, 32), batch=batch, expected=1.0)
+    assert not report.streams[0].dies_out
+    assert report.streams[0].growth[-1] < 0.7

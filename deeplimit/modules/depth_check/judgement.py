@@ -21,7 +21,7 @@ from deeplimit.modules.depth_check.rule_findings import against_rule
 from deeplimit.modules.depth_check.rules import Rule
 from deeplimit.modules.depth_check.scaling import UNEVEN, BranchScaling, excess, scalings
 from deeplimit.modules.depth_check.stream_findings import about_missing_skips, about_skip, about_streams
-from deeplimit.modules.depth_check.stream_scaling import streams
+from deeplimit.modules.depth_check.stream_scaling import StreamScaling, streams
 from deeplimit.modules.depth_check.uneven_layers import against_layers
 from deeplimit.modules.depth_check.whole_findings import (
     about_copies,
@@ -49,6 +49,7 @@ def report_on(
     """Judge what was measured at each depth, by a rule or by an expected exponent, and report it."""
     branches = scalings(taken, confidence)
     flows = streams(taken, excess(branches))
+    dying = _dying(flows, rule, number)
     level = 1 - (1 - confidence) / len(branches)
     findings: list[Finding] = []
     statuses: list[Status] = []
@@ -91,7 +92,8 @@ def report_on(
         if deepens and not _remembers_longer(scaling) and scaling.meaning != ADAPTER:
             target = number if rule is None else rule.exponent
             found = _of_the_whole(scaling, target, found, present_depths, totals) if asked else found
-        found, agreed = _unless_broken(scaling, broken, found, agreed)
+        # Another size of its branches mends no stream that dies out.
+        found, agreed = _unless_broken(scaling, broken, [] if scaling.stream in dying else found, agreed)
         findings += found
         statuses.append(
             DepthVerdict.NOT_AS_EXPECTED
@@ -104,7 +106,7 @@ def report_on(
         statuses = [DepthVerdict.MEASURED] * len(branches)
         stream_statuses = [DepthVerdict.MEASURED] * len(flows)
     else:
-        more, stream_statuses = about_streams(flows, branches, findings)
+        more, stream_statuses = about_streams(flows, branches, findings, dying)
         findings += [] if broken else more  # a stream that does not go on says nothing about growth
     verdict: Status = next(
         (
@@ -135,6 +137,15 @@ def report_on(
         reservations=tuple(map(one_line, _reservations(branches, statuses, rule, taken, withheld, depths))),
         citations=(rule.citation,) if rule is not None and rule.citation else (),
     )
+
+
+def _dying(flows: Sequence[StreamScaling], rule: Rule | None, number: float | None) -> set[int]:
+    """Return the streams whose state shrinks, and must not.
+
+    At exponent 0 every layer turns the state as far at any depth, and a state that shrinks is expected.
+    """
+    turns = number == 0.0 or (rule is not None and rule.exponent == 0.0)
+    return set() if turns else {stream.stream for stream in flows if stream.dies_out}
 
 
 def _effective(
@@ -337,8 +348,8 @@ def _reservations(
         for scaling, status in zip(branches, statuses, strict=True)
     ):
         told.append(
-            "an interval reaches what is expected, or what the tolerance allows, and exponents too far from"
-            " it: add depths that are further apart, or pass a larger batch."
+            "an interval is too wide: it reaches what is expected, or what the tolerance allows, and what is"
+            " too far from it; add depths that are further apart, or pass a larger batch."
         )
     return told
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.depth_check.findings import Finding, layers_in_words, part_name
@@ -85,9 +85,15 @@ def about_missing_skips(branches: Sequence[BranchScaling], replacing: Sequence[s
 
 
 def about_streams(
-    streams: Sequence[StreamScaling], branches: Sequence[BranchScaling], findings: Sequence[Finding]
+    streams: Sequence[StreamScaling],
+    branches: Sequence[BranchScaling],
+    findings: Sequence[Finding],
+    dying: Container[int] = (),
 ) -> tuple[list[Finding], list[Status]]:
-    """Return what speaks against streams though nothing speaks against their branches, and their verdicts."""
+    """Return what speaks against streams though nothing speaks against their branches, and their verdicts.
+
+    `dying` are the numbers of streams whose state must not shrink, and does.
+    """
     found: list[Finding] = []
     statuses: list[Status] = []
     for stream in streams:
@@ -99,11 +105,17 @@ def about_streams(
         skips = any(finding.parameter.startswith("skip of ") for finding in blamed)
         statuses.append(
             DepthVerdict.NOT_AS_EXPECTED
-            if skips or stream.explodes or outgrows
+            if skips or stream.explodes or outgrows or stream.stream in dying
             else DepthVerdict.CANNOT_TELL
-            if stream.outgrows_its_branches
+            if stream.outgrows_its_branches or stream.is_open
             else DepthVerdict.AS_EXPECTED
         )
+        if stream.stream in dying:
+            kind = next(kind.kind for kind in branches if kind.stream == stream.stream)
+            told = f"dies out with depth: {stream.follows}."
+            found.append(
+                Finding(kind, f"stream {stream.stream + 1}", stream.growth[-1], told, about="growth")
+            )
         if outgrows and not blamed:
             kind = next(kind.kind for kind in branches if kind.stream == stream.stream)
             told = f"grows {stream.growth[-1]:.3g}x at the largest depth: {stream.follows}."

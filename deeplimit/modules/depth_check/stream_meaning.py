@@ -75,6 +75,17 @@ class Evidence:
         return bool(known) and len(known) == len(self.turned) and min(known[-1], known[0]) > KEPT
 
     @property
+    def dies_out(self) -> bool:
+        """Whether the state shrinks exponentially in a power of the depth though no skip makes it.
+
+        Branches take it away: h + t (f - h) keeps 1 - t of it per layer. Updates of a finite clock leave a
+        share that does not depend on the depth.
+        """
+        logs = [math.log(max(value, TINY)) for value in self.growth]
+        faded = not self.renormed and logs[-1] < math.log(FADED) and rises(self.sums, logs)
+        return faded and (self.is_mixed or self.drift == 0.0)
+
+    @property
     def drift(self) -> float:
         """Logarithm of what the skips alone multiply the state by, in the deepest network.
 
@@ -100,6 +111,8 @@ ADDED = 0.02
 """Growth of a squared size that is no sampling error of its depths: half precision leaves 1e-3."""
 KEPT = 0.5
 """Cosine with the first state above which nobody may call it forgotten."""
+FADED = 0.5
+"""Share of its size that is left of a state, at most, where nobody would say that it goes on."""
 TINY = 1e-30
 DRIFT = 0.02
 """Skips that together multiply a state by less than exp(DRIFT) are taken for one."""
@@ -164,11 +177,15 @@ def slopes_of(counts: Sequence[int], values: Sequence[float]) -> list[tuple[floa
 OUTGROWS = "grows with depth, more than its branches"
 MULTIPLIED, DAMPED = "explosion (skip above one)", "forgets its input (skip below one)"
 EXPLODING, BACKWARD = "explosion", "explosion of the gradient"
-EXPLOSIONS, RUNAWAY = (MULTIPLIED, EXPLODING, BACKWARD), (MULTIPLIED, DAMPED, EXPLODING)
+OPEN = "cannot tell (earlier states are added)"
+DYING = "forgets its input (branches take the state away)"
+EXPLOSIONS, RUNAWAY = (MULTIPLIED, EXPLODING, BACKWARD), (MULTIPLIED, DAMPED, DYING, EXPLODING)
 
 
 def meanings(e: Evidence) -> verdict.RuleByRule[str]:
     """Yield the rules on what becomes of a stream for depth going to infinity."""
+    # Whatever parts say, less is left of the state the deeper the network.
+    yield DYING, "dies_out", e.dies_out
     # Earlier states are added between sums: what skip and updates say is not the whole.
     yield OUTGROWS, "grows_by_earlier_states", e.is_mixed and e.grows_like_a_power
     yield (
@@ -176,7 +193,7 @@ def meanings(e: Evidence) -> verdict.RuleByRule[str]:
         "holds_by_earlier_states",
         (e.is_mixed and e.keeps_its_input and e.growth[-1] < LARGE),
     )
-    yield "cannot tell (earlier states are added)", "is_mixed", e.is_mixed
+    yield OPEN, "is_mixed", e.is_mixed
     # The skip's gain is above one.
     yield MULTIPLIED, "is_multiplied", e.drift > 0
     # The skip's gain is below one.

@@ -12,7 +12,18 @@ from deeplimit.modules.depth_check import wording
 from deeplimit.modules.depth_check.exponents import slope
 from deeplimit.modules.depth_check.meaning import Distance
 from deeplimit.modules.depth_check.one_depth import AtOneDepth
-from deeplimit.modules.depth_check.stream_meaning import EXPLOSIONS, OUTGROWS, Evidence, meanings, power
+from deeplimit.modules.depth_check.stream_meaning import (
+    DYING,
+    EXPLOSIONS,
+    OPEN,
+    OUTGROWS,
+    Evidence,
+    meanings,
+    power,
+)
+
+MOSTLY = 0.5
+"""Share of a state from elsewhere: published designs mix in 5 to 50 %."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +81,16 @@ class StreamScaling:
     def explodes(self) -> bool:
         """Whether state or gradient grow faster than any power of the depth."""
         return self.meaning in EXPLOSIONS
+
+    @property
+    def is_open(self) -> bool:
+        """Whether most of a state is not from the sum before it, so that its skip is not known."""
+        return self.meaning == OPEN and max(self.mixed) > MOSTLY
+
+    @property
+    def dies_out(self) -> bool:
+        """Whether branches take away more of the state the deeper the network."""
+        return self.meaning == DYING
 
     @property
     def outgrows_its_branches(self) -> bool:

@@ -48,6 +48,10 @@ def _share(value: float) -> str:
 
 
 OF_A_STREAM: Sentences[Evidence] = {
+    "dies_out": lambda e: (
+        f"the last state is {e.growth[0]:.3g} times as large as the first at the smallest depth and"
+        f" {e.growth[-1]:.3g} times at the largest: every layer takes a part of the state away"
+    ),
     "grows_by_earlier_states": lambda e: (
         f"{_power_of_depth(e)}, and its branches do not explain that: earlier states, or something else, are"
         f" added between sums (up to {_share(max(e.mixed))} of a state)"
@@ -70,7 +74,11 @@ OF_A_STREAM: Sentences[Evidence] = {
         f"the gradient grows {power(e.gradient_growth[-1] or 0.0, 1 / e.sums[-1]):.3g}x per sum backwards,"
         " faster than any power of the depth"
     ),
-    "is_one_depth": lambda e: f"{_share(e.kept[-1])} of the last state came through the skips alone",
+    "is_one_depth": lambda e: (
+        f"{_share(e.kept[-1])} of the last state came through the skips alone"
+        if e.turned[-1] is None
+        else f"the last state is {e.growth[-1]:.3g} times as large as the first, at cosine {e.turned[-1]:.2f}"
+    ),
     "is_scaled_as_a_whole": lambda e: (
         f"the skips multiply the state by {power(e.skip[0], e.sums[0]):.3g} in all at the smallest depth, by"
         f" {power(e.skip[-1], e.sums[-1]):.3g} at the largest: a drift"
