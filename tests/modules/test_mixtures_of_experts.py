@@ -130,3 +130,29 @@ def test_two_attentions_per_layer_and_a_mixture_beside_them_have_numbers_and_lin
         model = factory(2)
         for finding in weights:
             exec(finding.fix, {"model": model, "torch": torch})
+
+
+class Added(nn.Module):
+    """One layer of experts that are added with weights, times depth**-1/2."""
+
+    def __init__(self, depth, width=12, experts=4):
+        super().__init__()
+        self.router, self.scale = nn.Linear(width, experts, bias=False), depth**-0.5
+        self.experts = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(experts))
+
+    def forward(self, h):
+        shares = self.router(h).softmax(-1)
+        return h + self.scale * sum(shares[:, [k]] * each(h) for k, each in enumerate(self.experts))
+
+
+def test_a_line_for_experts_counts_layers_and_not_experts():
+    def built(depth, line="pass"):
+        model = nn.Sequential(*(Added(depth) for _ in range(depth)))
+        exec(line, {"model": model, "torch": torch})
+        return model
+
+    asked = {"batch": torch.randn(6, 12, generator=torch.Generator().manual_seed(1)), "expected": 1.0}
+    report = dl.check_depth(built, (4, 8, 16), **asked)
+    (line,) = {finding.fix for finding in report.findings}
+    assert report.verdict == "not as expected"
+    assert dl.check_depth(lambda depth: built(depth, line), (4, 8, 16), **asked).verdict == "as expected"

@@ -5,6 +5,7 @@ import torch
 from refusals import assert_refused, row
 from torch import nn
 
+import deeplimit as dl
 from deeplimit.common.global_state import seeded
 from deeplimit.trained.diagnosis.layer_families import (
     NoNumberedWeightsError,
@@ -171,3 +172,21 @@ def test_a_bias_does_not_tell_layers_apart_but_a_dilation_does():
     weight, bias = families(source_of(biased)).found
     assert (weight.groups, len(bias.members)) == ((), 4)
     assert families(source_of(dilated)).found[0].groups == (0, 1, 0, 2) * 2
+
+
+def test_a_few_copies_and_layers_of_zeros_refuse_nothing_and_are_named():
+    layers = torch.randn(16, 6, 6, generator=numbers(3))
+    layers[5] = layers[9] = 0.0
+    report = dl.diagnose({f"h.{k}.w": layer for k, layer in enumerate(layers)})
+    assert [each.depth for each in report.objects] == [16]
+    assert any("5, 9" in each for each in report.reservations)
+    layers[0:4] = layers[4]  # more than one layer in eight
+    with pytest.raises(ValueError, match="hold the same numbers"):
+        dl.diagnose({f"h.{k}.w": layer for k, layer in enumerate(layers)})
+
+
+@pytest.mark.parametrize(("largest", "told"), [(15.0, True), (1.2, False)])
+def test_sizes_that_rise_are_told_though_order_is_judged_without_them(largest, told):
+    sizes = torch.linspace(1.0, largest, 24)[:, None, None]
+    report = dl.diagnose({"A": torch.randn(24, 8, 8, generator=numbers(1)) * sizes})
+    assert any("root mean squares" in each for each in report.reservations) == told

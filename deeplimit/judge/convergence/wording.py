@@ -168,15 +168,16 @@ OF_THE_FIT: Sentences[Evidence] = {
         f" (kurtosis {e.kurtosis:.0f}); more paths or a smaller p would help"
     ),
     "follows_no_power_law": lambda e: (
-        f"no power law fits {e.what}, whose deepest slope is still {e.last_slope:.2f}, so no order is"
-        " given; weights may vary faster than the networks resolve, or jump; deeper networks would help"
+        f"no power law fits {e.what}, whose deepest slope is still {e.last_slope:.2f}, so they give"
+        " no order; weights may vary faster than the networks resolve, or jump; deeper networks would help"
     ),
     "mixes_orders": lambda e: (
         f"contributions of several orders mix: the deepest local slope is {e.last_slope:.2f}, an"
-        f" extrapolation says {e.rate:.2f}, and no order is given; deeper networks would tell"
+        f" extrapolation says {e.rate:.2f}, so that {e.what} give no order; deeper networks would tell"
     ),
     "may_not_fall": lambda e: (
-        f"the interval of the order contains 0; {_paths_or(e)}a wider range of depths would help"
+        f"{e.what} alone give the order an interval from {e.interval[0]:.2f} to {e.interval[1]:.2f}, which"
+        f" contains 0; {_paths_or(e)}a wider range of depths would help"
     ),
     "may_level_off": lambda e: (
         f"a floor, as if the limit were another one, has probability {e.floor.probability:.2f}"

@@ -153,8 +153,11 @@ class Fixes:
         layers = DEPTH if self._is_one(parameter) else f"len({stack or FOUND})"
         per_layer = {total / count for total, count in zip(self.totals, self.layers, strict=True)}
         ratio = per_layer.pop() if len(per_layer) == 1 else 0.5  # not whole: code states the total instead
+        experts = round(1 / ratio)
         if ratio == 1:
             branches = layers
+        elif ratio < 1 and 1 / ratio == experts:  # of one sum, which counts once
+            branches = f"{layers} // {experts}"
         else:
             branches = f"{int(ratio)} * {layers}" if ratio == int(ratio) else str(self.totals[-1])
         return Names(layers, branches, "i + 1")

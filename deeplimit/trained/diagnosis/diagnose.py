@@ -103,7 +103,7 @@ def diagnose(
         ('linear-ode', 0.3)
         >>> noise = torch.randn(12, 8, 8, generator=torch.Generator().manual_seed(0))
         >>> print(dl.diagnose(dict(A=noise)).headline.partition(" (")[0])
-        weights: no order over depth: shuffled layers would look the same
+        weights: no order over depth: sizes aside, shuffled layers would look the same
     """
     given = {**locals()}
     seed = validation.seed(seed)

@@ -62,11 +62,13 @@ class NoNumberedWeightsError(ValueError):
     """No name among the tensors has a number that runs over layers."""
 
 
+FEW = 1 / 8
+"""Share of layers that may be copies of others, such as pruned ones: the others still tell."""
 SAME = "hold the same numbers"
 """What a reason says of layers that are copies."""
 COPIES = (
-    "Copies do not differ over depth: they are neither smooth nor independent. dl.check_depth(model, x) says"
-    " how their depth is scaled."
+    "Copies do not differ over depth: they are neither smooth nor independent. dl.check_depth(factory,"
+    " batch=x) says how depth is scaled, with a function of the depth that builds the network."
 )
 """What to do with a network whose layers are all copies."""
 
@@ -162,7 +164,7 @@ def _floating(source: Source, name: str) -> torch.Tensor:
 
 
 def refuse_copies(numbers: Sequence[int], layers: Sequence[torch.Tensor]) -> None:
-    """Raise SameLayersError where two layers hold the same numbers; `numbers` name the layers."""
+    """Raise SameLayersError where more than FEW layers are copies of others; `numbers` name the layers."""
     seen: dict[bytes, int] = {}
     twins: list[tuple[int, int]] = []
     for number, layer in zip(numbers, layers, strict=True):
@@ -172,7 +174,7 @@ def refuse_copies(numbers: Sequence[int], layers: Sequence[torch.Tensor]) -> Non
             twins.append((before, number))
     if len(seen) == 1:
         raise SameLayersError(f"all layers {SAME}: they are tied, a constant, or never trained")
-    if twins:
+    if len(twins) > FEW * len(layers):
         first, second = twins[0]
         more = f", and {len(twins) - 1} more pairs" if len(twins) > 1 else ""
         raise SameLayersError(f"layers {first} and {second} {SAME}{more}: tied, or copies")

@@ -92,6 +92,15 @@ def cosines(gram: LayerGram) -> np.ndarray:
     return scaled
 
 
+def copies(gram: LayerGram) -> list[int]:
+    """Return the layers, from 0, that hold the numbers of an earlier one, or nothing but zeros."""
+    sizes = np.diagonal(gram.products)
+    largest = np.maximum(np.maximum.outer(sizes, sizes), 1e-300)
+    apart = (np.add.outer(sizes, sizes) - 2 * gram.products) / largest  # |a - b|² over the larger square
+    earlier = np.tril(apart < 1e-12, -1)
+    return [int(k) for k in np.flatnonzero(earlier.any(axis=1) | (sizes == 0))]
+
+
 def repeated(networks: Sequence[Mapping[Any, LayerGram]]) -> tuple[int, int] | None:
     """Return the places of two networks whose layers have the same products, to the last bit; or None."""
     for later, other in enumerate(networks):

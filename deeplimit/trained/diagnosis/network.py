@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from deeplimit.modules.trace.batches import Batch, as_batch
@@ -16,7 +17,7 @@ from deeplimit.trained.diagnosis.branch_functions import functions_on
 from deeplimit.trained.diagnosis.influence import Influence, influence
 from deeplimit.trained.diagnosis.invariants import invariants
 from deeplimit.trained.diagnosis.layer_families import COPIES, SAME, NoNumberedWeightsError, families
-from deeplimit.trained.diagnosis.layer_gram import LayerGram, repeated
+from deeplimit.trained.diagnosis.layer_gram import LayerGram, copies, repeated
 from deeplimit.trained.diagnosis.network_report import NOISE, STATES, WEIGHTS, Examined, NetworkDiagnosis
 from deeplimit.trained.diagnosis.networks_of_sweep import made_by
 from deeplimit.trained.diagnosis.sources import Source, source_of
@@ -24,6 +25,11 @@ from deeplimit.trained.diagnosis.stacks import Stack
 from deeplimit.trained.diagnosis.stream_states import stream_states
 from deeplimit.trained.diagnosis.weight_chains import Seen, seen_in
 from deeplimit.version import versions
+
+SHOWN = 8
+"""Layers that a caveat names."""
+UNEVEN = 3.0
+"""Ratio of sizes from which a reader must know that they were set aside, as in `check_depth`."""
 
 
 def diagnose_network(
@@ -77,7 +83,7 @@ def diagnose_network(
         replicates=len(replicates),
         untrained=_examined(untrained, seed, {}),
         shuffled=_examined(shuffled, seed, {}),
-        reservations=_reservations(runs),
+        reservations=_reservations(runs) + _uneven(pooled),
     )
 
 
@@ -123,6 +129,22 @@ def _reservations(runs: Sequence[_Run]) -> tuple[str, ...]:
     several = any(run.stacks > 1 for run in runs)
     orders = tuple(wording.ORDER.format(order) for order in runs[0].orders)
     return orders + (wording.NO_MODULE,) * by_name + (wording.ENTRY_BY_ENTRY,) * several
+
+
+def _uneven(grams: Mapping[tuple[str, str], LayerGram]) -> tuple[str, ...]:
+    """Return the caveats of layers that are copies, and of sizes, about the first object that has such."""
+    told: dict[str, str] = {}
+    for (name, what), gram in grams.items():
+        sizes = np.sqrt(np.diagonal(gram.products))
+        found, positive = copies(gram), sizes[sizes > 0]
+        whole = f"{name} ({what})"
+        if found:
+            which = ", ".join(map(str, found[:SHOWN])) + (", ..." if len(found) > SHOWN else "")
+            told.setdefault(wording.COPIED, wording.COPIED.format(which, whole))
+        if what == WEIGHTS and len(positive) and positive.max() > UNEVEN * positive.min():
+            ends = float(positive.min()), float(positive.max())
+            told.setdefault(wording.SIZES, wording.SIZES.format(whole, *ends))
+    return tuple(told.values())
 
 
 def _examined(

@@ -186,7 +186,9 @@ class NetworkDiagnosis(Report):
         elif undecided and (found := self._known) is not None:
             seen = f"{wording.undecided(found)} in {undecided} of {objects} ({level})"
         else:
-            seen = f"no order over depth: shuffled layers would look the same ({objects}, {level})"
+            seen = (
+                f"no order over depth: sizes aside, shuffled layers would look the same ({objects}, {level})"
+            )
         return f"{several}{self.model}: {seen}; layers are: {words}."
 
     def _facts(self) -> list[tuple[str, str]]:

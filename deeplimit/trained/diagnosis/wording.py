@@ -38,6 +38,15 @@ ORDER = (
     " around both."
 )
 """A caveat of weights that were put into one branch by their names; what stands in braces is their names."""
+COPIED = (
+    "Layers {} of {} hold the numbers of another one, or zeros: a copy is as like it as a layer can be, and a"
+    " layer of zeros is like none."
+)
+"""A caveat of a few layers that are copies, or were pruned; what stands in braces is which."""
+SIZES = (
+    "Sizes are set aside where order is judged: in {}, layers have root mean squares from {:.2g} to {:.2g}."
+)
+"""A caveat of layers whose sizes differ: they may rise in order though directions do not."""
 ENTRY_BY_ENTRY = (
     "Stacks are compared entry by entry. If these are several weights of one branch, hidden units may stand"
     " in another order in every layer, and entries then say nothing about depth: pass the module."
