@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+import deeplimit as dl
 from deeplimit.driving.fractional import noise_covariance
+from deeplimit.trained.diagnosis.layer_gram import LayerGram, copied_groups
 from deeplimit.trained.diagnosis.one_network import LayerStatistics
 from deeplimit.trained.diagnosis.smoother import kernel
 from deeplimit.trained.diagnosis.stacks import Stack
@@ -134,3 +136,25 @@ def test_where_kernels_fit_equally_nothing_is_said() -> None:
     assert found.correlation.code == "decaying"
     assert found.verdict.code == "cannot tell"
     assert abs(found.models.smoother_by) < 10
+
+
+@pytest.mark.parametrize("again", [lambda a: a.repeat(2, 1, 1), lambda a: a.repeat_interleave(2, 0)])
+@pytest.mark.parametrize("noise", [0.01, 0.2])
+def test_layers_that_come_in_copies_are_neither_independent_nor_smooth(again, noise):
+    """A stack that was deepened by its own layers, as a whole or one by one."""
+    stream = torch.Generator().manual_seed(5)
+    made = again(torch.randn(12, 6, 6, generator=stream))
+    report = dl.diagnose({"A": made + noise * torch.randn(made.shape, generator=stream)})
+    (found,) = report.objects
+    assert found.verdict == "cannot tell"
+    assert "0 and 1" in found.reason  # 0 and 12, or 0 and 1
+    assert "independent" not in report.headline
+
+
+@pytest.mark.parametrize("length", [8, 12, 40])
+def test_neighbours_of_a_smooth_trend_are_no_twins(length):
+    times = torch.linspace(0, 1, length, dtype=torch.float64)[:, None, None]
+    stream = torch.Generator().manual_seed(6)
+    start, end = torch.randn(2, 6, 6, generator=stream, dtype=torch.float64)
+    smooth = torch.cos(1.5 * times) * start + torch.sin(1.5 * times) * end
+    assert copied_groups(LayerGram.of(Stack("A", smooth))) == []

@@ -117,13 +117,15 @@ def lag_correlations(gram: LayerGram, effective_entries: float, seed: int = 0) -
 class Evidence:
     """What decides which of the three it is: correlations, the test of order, roughness about the mean.
 
-    The order is seen at `level`, which is smaller where many objects are tested.
+    The order is seen at `level`, which is smaller where many objects are tested. Layers that come in copies
+    have one, wherever the copies are.
     """
 
     lags: LagCorrelations
     order: OrderTest
     about_mean: Roughness
     level: float = LEVEL
+    twins: tuple[tuple[int, ...], ...] = ()
 
     @property
     def most_coherent(self) -> float:
@@ -140,6 +142,8 @@ def order_is_open(seen: Evidence) -> bool:
 
 def rules(seen: Evidence) -> RuleByRule[Answer]:
     """Yield the rules on correlations between layers."""
+    # Layers have twins somewhere, and are far from all others.
+    yield "decaying", "layers_have_twins", bool(seen.twins)
     # Neighbours are more alike, or less, than in random orders.
     yield "decaying", "order_matters", seen.order.p_value <= seen.level
     yield "cannot tell", "order_is_open", order_is_open(seen)

@@ -12,6 +12,8 @@ import torch
 from deeplimit.common import randomness
 from deeplimit.trained.diagnosis.stacks import Stack
 
+TWINS, STRANGERS = 0.9, 0.6
+"""Cosine from which layers are nearly copies, and up to which they are none."""
 CHUNK = 2**22
 """So many entries of all layers together are turned into float64 at a time."""
 
@@ -90,6 +92,35 @@ def cosines(gram: LayerGram) -> np.ndarray:
     inverse = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
     scaled: np.ndarray = gram.products * inverse * inverse[:, None]
     return scaled
+
+
+def copied_groups(gram: LayerGram) -> list[list[int]]:
+    """Return the groups of layers, from 0, that are nearly copies, if layers come in copies; else none.
+
+    Half of all layers or more then have a twin, copies of at least three kinds there are, and layers of two
+    groups are far from alike: the layers of a smooth trend are not.
+
+    Examples:
+        >>> import numpy as np
+        >>> copied_groups(LayerGram(np.kron(np.eye(3), np.ones((2, 2))), 9))
+        [[0, 1], [2, 3], [4, 5]]
+    """
+    cosine = cosines(gram)
+    left, groups = set(range(len(cosine))), []
+    while left:
+        group, near = set[int](), {min(left)}
+        while near:
+            group |= near
+            near = {int(k) for each in near for k in np.flatnonzero(cosine[each] >= TWINS)} - group
+        left -= group
+        groups.append(sorted(group))
+    labels = np.empty(len(cosine), dtype=int)
+    for number, group in enumerate(groups):
+        labels[list(group)] = number
+    apart = np.not_equal.outer(labels, labels)
+    twins = [group for group in groups if len(group) > 1]
+    many = len(twins) >= 3 and 2 * sum(map(len, twins)) >= len(cosine)
+    return twins if many and float(cosine[apart].max(initial=-1.0)) <= STRANGERS else []
 
 
 def copies(gram: LayerGram) -> list[int]:

@@ -17,7 +17,7 @@ from deeplimit.trained.diagnosis.correlations import (
     lag_correlations,
 )
 from deeplimit.trained.diagnosis.hurst import Roughness, roughness
-from deeplimit.trained.diagnosis.layer_gram import LayerGram
+from deeplimit.trained.diagnosis.layer_gram import LayerGram, copied_groups
 from deeplimit.trained.diagnosis.nugget import NoiseShare, noise_share
 from deeplimit.trained.diagnosis.order_test import OrderTest, order_test
 from deeplimit.trained.diagnosis.smoother import ModelComparison, compare_models
@@ -111,8 +111,9 @@ class LayerStatistics:
         about_mean = roughness(gram, confidence, about_mean=True, equal_sizes=equal)
         judged = roughness(gram, about_mean=True, equal_sizes=equal) if confidence != 0.95 else about_mean
         lags = lag_correlations(gram, about_mean.effective_entries, seed)
-        correlation = answer(Evidence(lags, order, judged, level))
-        evidence = Found(order, noise, lags, correlation, models)
+        twins = tuple(map(tuple, copied_groups(gram)))
+        correlation = answer(Evidence(lags, order, judged, level, twins))
+        evidence = Found(order, noise, lags, correlation, models, twins)
         return cls(
             name,
             len(gram.products),
@@ -139,6 +140,7 @@ class Found:
     lags: LagCorrelations
     correlation: Judgement[Answer]
     models: ModelComparison
+    twins: tuple[tuple[int, ...], ...] = ()
 
     @property
     def period(self) -> tuple[int, float] | None:
@@ -163,6 +165,8 @@ def rules(seen: Found) -> RuleByRule[LayersVerdict]:
     """Yield the rules on the layers of one network."""
     # Layers are almost equal.
     yield LayersVerdict.COPIES, "layers_are_copies", seen.lags.mean >= COPIES
+    # Half of the layers or more are nearly copies of others, which no process in depth makes.
+    yield LayersVerdict.CANNOT_TELL, "layers_have_twins", bool(seen.twins)
     # Layers are independent.
     yield LayersVerdict.INDEPENDENT, "no_correlation", seen.correlation.code == "none"
     # Layers share a part, and have no order.

@@ -8,6 +8,7 @@ from deeplimit.common.verdict import Judgement, LayersVerdict, Sentences, said
 from deeplimit.trained.diagnosis.correlations import Evidence as OfLayers
 from deeplimit.trained.diagnosis.hurst import Roughness
 from deeplimit.trained.diagnosis.hypotheses import CHANGES, Evidence
+from deeplimit.trained.diagnosis.layer_gram import STRANGERS, TWINS
 from deeplimit.trained.diagnosis.one_network import Found
 from deeplimit.trained.diagnosis.slopes import SURE, Slope
 from deeplimit.trained.diagnosis.smoother import ROUGH
@@ -114,6 +115,12 @@ def _best_rough(e: Found) -> str:
     return f"fractional noise with Hurst index {best.hurst:.2f}"
 
 
+def _twins(e: Found) -> str:
+    """Return the first groups of copies: "0 and 12, 1 and 13, 2 and 14, ..."."""
+    shown = [" and ".join(map(str, group)) for group in e.twins[:3]]
+    return ", ".join(shown) + (", ..." if len(e.twins) > len(shown) else "")
+
+
 def _turns(e: Found) -> str:
     """Return after how many layers those of one kind may come again."""
     distance, cosine = e.period or (2, 0.0)
@@ -145,6 +152,7 @@ def _falls(e: Evidence) -> str:
 
 
 OF_CORRELATIONS: Sentences[OfLayers] = {
+    "layers_have_twins": lambda e: "layers have twins",
     "order_matters": lambda e: (
         f"neighbours have cosine {e.order.likeness:.3g},"
         f" {'more' if e.order.likeness > e.order.by_chance else 'less'} than the {e.order.by_chance:.3g} of"
@@ -175,6 +183,10 @@ OF_ONE_NETWORK: Sentences[Found] = {
     "no_correlation": lambda e: reason(e.correlation),
     "constant_correlation": lambda e: reason(e.correlation),
     "correlation_is_open": lambda e: reason(e.correlation),
+    "layers_have_twins": lambda e: (
+        f"layers come in copies: {_twins(e)} have cosines of {TWINS:g} or more, and layers of two groups"
+        f" {STRANGERS:g} at most. Pass one layer of each"
+    ),
     "layers_alternate": lambda e: f"{reason(e.correlation)}; but {_turns(e)}",
     "neighbours_differ": lambda e: (
         f"{reason(e.correlation)}: layers undo their neighbours, as rough processes do"
