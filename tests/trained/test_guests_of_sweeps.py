@@ -11,6 +11,7 @@ from torch import nn
 
 import deeplimit as dl
 from deeplimit.common.global_state import seeded
+from deeplimit.driving.fractional import noise_covariance
 
 DEPTHS = (8, 13, 21, 34, 55)
 UNTOLD = {"no trend", "cannot tell"}
@@ -190,3 +191,20 @@ def test_a_trend_outlives_noise_that_vanishes_with_it(size, own, words):
             for each in shapes
         ]
     assert dl.diagnose(sweep).verdict in words
+
+
+def fractional_layers(depth, hurst, width, seed):
+    """Fractional noise over the layers, of size depth^-1/2 whatever its Hurst index."""
+    covariance = noise_covariance(hurst, np.abs(np.subtract.outer(np.arange(depth), np.arange(depth))))
+    root = torch.from_numpy(np.linalg.cholesky(covariance))
+    stream = torch.Generator().manual_seed(seed)
+    drawn = torch.randn(depth, width, width, generator=stream, dtype=torch.float64)
+    return depth**-0.5 * torch.einsum("ij,jab->iab", root, drawn)
+
+
+@pytest.mark.parametrize("seed", [1, 3, 6, 9])
+def test_memory_of_noise_is_no_trend_of_each_network_at_whatever_size(seed):
+    """Of these seeds each was an SDE with trends of its own."""
+    depths = (8, 16, 32, 64, 96)
+    weights = {d: {"A": fractional_layers(d, 0.7, 10, 1000 * seed + d)} for d in depths}
+    assert dl.diagnose(weights).verdict == "cannot tell"
