@@ -87,7 +87,7 @@ def test_all_but_the_gap_grows_by_what_the_reference_hides():
 
 
 @pytest.mark.parametrize("beyond", [50.0, 1e300])
-def test_gaps_far_beyond_the_whole_error_leave_a_variance_that_does_not_grow_with_them(beyond):
+def test_gaps_far_beyond_the_whole_error_do_not_make_its_variance_grow(beyond):
     with np.errstate(all="raise"):
         _, covariance = with_whole_scheme_error(np.log([1.0, beyond]), np.eye(2), HIDDEN[1:])
     hidden = (

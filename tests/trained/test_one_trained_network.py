@@ -172,7 +172,7 @@ def test_tied_layers_of_a_module_are_refused_with_the_reason():
         ValueError,
         "Transformer",
         "same numbers",
-        "dl.check_depth(model, x)",
+        "dl.check_depth(factory, batch=x)",
     )
 
 
