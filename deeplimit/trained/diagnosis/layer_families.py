@@ -68,7 +68,7 @@ SAME = "hold the same numbers"
 """What a reason says of layers that are copies."""
 COPIES = (
     "Copies do not differ over depth: they are neither smooth nor independent. dl.check_depth(factory,"
-    " batch=x) says how depth is scaled, with a function of the depth that builds the network."
+    " batch=x) says how their depth is scaled."
 )
 """What to do with a network whose layers are all copies."""
 

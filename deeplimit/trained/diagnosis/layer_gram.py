@@ -115,8 +115,8 @@ def copied_groups(gram: LayerGram) -> list[list[int]]:
         left -= group
         groups.append(sorted(group))
     labels = np.empty(len(cosine), dtype=int)
-    for number, group in enumerate(groups):
-        labels[list(group)] = number
+    for number, members in enumerate(groups):
+        labels[members] = number
     apart = np.not_equal.outer(labels, labels)
     twins = [group for group in groups if len(group) > 1]
     many = len(twins) >= 3 and 2 * sum(map(len, twins)) >= len(cosine)
