@@ -148,6 +148,20 @@ def test_a_skip_that_no_branch_makes_up_for_is_not_right_as_it_is(skip):
     assert (report.verdict, report.rule, report.code) == ("cannot tell", "skip_is_wrong", "")
 
 
+def test_a_stream_that_outgrows_its_branches_is_not_right_as_it_is():
+    """A constant of size depth**-1/2 is added in every layer, beside branches that are scaled rightly."""
+
+    class Beside(MLP):
+        def forward(self, x):
+            h = self.first(x)
+            for block in self.blocks:
+                h = h + self.scale * block(h) + 2 * self.depth**-0.5
+            return self.last(h)
+
+    report = dl.recommend(lambda depth: Beside(depth, 0.5, gain=0.5), 48, batch=X, depths=DEPTHS)
+    assert (report.verdict, report.code) == ("cannot tell", "")
+
+
 def test_the_reason_names_the_exponents_that_were_measured():
     report = dl.recommend(lambda depth: MLP(depth, 1.0), 24, batch=X, depths=DEPTHS)
     assert report.verdict == "right as it is"

@@ -17,7 +17,7 @@ from deeplimit.common.verdict import DepthVerdict, RecommendationVerdict, judge,
 from deeplimit.modules.depth_check.check import check_depth
 from deeplimit.modules.depth_check.exponent_findings import has_exponent
 from deeplimit.modules.depth_check.report import DepthReport
-from deeplimit.modules.depth_check.stream_meaning import DAMPED, DYING, MULTIPLIED
+from deeplimit.modules.depth_check.stream_meaning import DAMPED, DYING, MULTIPLIED, OUTGROWS
 from deeplimit.modules.depth_check.whole_findings import in_few_layers
 from deeplimit.modules.recommendation import wording
 from deeplimit.modules.recommendation.measured import Growth, growth_of
@@ -37,7 +37,7 @@ from deeplimit.version import versions
 Factory = Callable[[int], nn.Module]
 DOES_NOT_FIT = (AttributeError, IndexError, KeyError, NameError, RuntimeError, TypeError, ValueError)
 """What code raises on a model that it does not fit: it is then no recommendation."""
-UNSOUND = (DAMPED, MULTIPLIED, DYING)
+UNSOUND = (DAMPED, MULTIPLIED, DYING, OUTGROWS)
 """What becomes of a stream whatever exponent its branches have."""
 MEASURED, GROWN = 0.3, 0.5
 """Fractions done after the exponents, and after the growth before any change; the rest is trying code."""

@@ -33,9 +33,9 @@ MEMORY = 0.3
 This is the power at H = 0.65, the largest H of noise of size L^-H that is called steady, by
 `hypotheses.STEADY`.
 """
-BESIDE = 1.3
-"""What fractional noise has of that, at most, where its second differences are taken for the noise: at 8 to
-256 layers 1.02 times at H = 0.65, 1.06 at 0.7 and 1.29 at 0.8."""
+BESIDE = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8), (1.0, 1.0, 1.02, 1.06, 1.14, 1.29, 2.12)
+"""Powers 2H - 1, and how many times that fractional noise has of its size by second differences, at 8 to 256
+layers."""
 
 SAME, ALIKE = 1 - 1e-6, 0.9
 """Cosines of layers that are the same draw, and of neighbours in one network that may be a trend."""
@@ -89,7 +89,7 @@ class TrendEvidence:
 
         Above 1, layers of single networks have a trend, whether or not networks share it.
         """
-        return self._over(self.noise * BESIDE * self.depths**memory, -3.0)
+        return self._over(self.noise * np.interp(memory, *BESIDE) * self.depths**memory, -3.0)
 
     def _over(self, noise: np.ndarray, errors: float) -> float:
         spread = float(np.sqrt((self.errors**2).sum()))
