@@ -143,7 +143,7 @@ def order_is_open(seen: Evidence) -> bool:
 def rules(seen: Evidence) -> RuleByRule[Answer]:
     """Yield the rules on correlations between layers."""
     # Layers have twins somewhere, and are far from all others.
-    yield "decaying", "layers_have_twins", bool(seen.twins)
+    yield "decaying", "has_twins", bool(seen.twins)
     # Neighbours are more alike, or less, than in random orders.
     yield "decaying", "order_matters", seen.order.p_value <= seen.level
     yield "cannot tell", "order_is_open", order_is_open(seen)

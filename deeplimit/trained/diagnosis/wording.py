@@ -152,7 +152,7 @@ def _falls(e: Evidence) -> str:
 
 
 OF_CORRELATIONS: Sentences[OfLayers] = {
-    "layers_have_twins": lambda e: "layers have twins",
+    "has_twins": lambda e: "layers have twins",
     "order_matters": lambda e: (
         f"neighbours have cosine {e.order.likeness:.3g},"
         f" {'more' if e.order.likeness > e.order.by_chance else 'less'} than the {e.order.by_chance:.3g} of"
@@ -180,13 +180,13 @@ OF_ONE_NETWORK: Sentences[Found] = {
         f"layers are almost equal, their mean cosine is {e.lags.mean:.5g}: they are tied, or their"
         " gradients come through the skip connection; their smoothness means nothing"
     ),
-    "no_correlation": lambda e: reason(e.correlation),
-    "constant_correlation": lambda e: reason(e.correlation),
-    "correlation_is_open": lambda e: reason(e.correlation),
     "layers_have_twins": lambda e: (
         f"layers come in copies: {_twins(e)} have cosines of {TWINS:g} or more, and layers of two groups"
         f" {STRANGERS:g} at most. Pass one layer of each"
     ),
+    "no_correlation": lambda e: reason(e.correlation),
+    "constant_correlation": lambda e: reason(e.correlation),
+    "correlation_is_open": lambda e: reason(e.correlation),
     "layers_alternate": lambda e: f"{reason(e.correlation)}; but {_turns(e)}",
     "neighbours_differ": lambda e: (
         f"{reason(e.correlation)}: layers undo their neighbours, as rough processes do"
