@@ -56,7 +56,7 @@ WHITE = {"smoothness": near(0.0), "roughness": near(0.5)}
             "cannot tell",
             "may_hide_a_trend",
         ),  # as noise of H = .65 has it
-        ({**STAYS, "trend": trend(0.5, 14.0), "fresh": (0.8, 0.9)}, "cannot tell", "may_be_a_rough_path"),
+        ({**STAYS, "trend": trend(0.5, 30.0), "fresh": (0.8, 0.9)}, "cannot tell", "may_be_a_rough_path"),
         ({**STAYS, **NONE}, "no trend", "is_noise_that_stays"),
         ({**STAYS, "trend": trend(0.5, 0.1, error=0.2)}, "cannot tell", "may_hide_a_trend"),
         ({**WHITE, **NONE}, "no trend", "layers_are_independent"),
