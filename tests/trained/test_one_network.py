@@ -151,6 +151,17 @@ def test_layers_that_come_in_copies_are_neither_independent_nor_smooth(again, no
     assert "independent" not in report.headline
 
 
+def test_independent_layers_of_two_entries_are_no_twins_though_some_meet():
+    """Of 300 stacks of 8 layers about 9 fall into groups by chance."""
+    random, met = np.random.default_rng(0), 0
+    for _ in range(300):
+        stack = Stack("A", torch.from_numpy(random.standard_normal((8, 2))))
+        if copied_groups(LayerGram.of(stack)):
+            met += 1
+            assert LayerStatistics.of(stack).verdict.rule != "layers_have_twins"
+    assert met > 2
+
+
 @pytest.mark.parametrize("length", [8, 12, 40])
 def test_neighbours_of_a_smooth_trend_are_no_twins(length):
     times = torch.linspace(0, 1, length, dtype=torch.float64)[:, None, None]

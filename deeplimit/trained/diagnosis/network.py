@@ -133,18 +133,18 @@ def _reservations(runs: Sequence[_Run]) -> tuple[str, ...]:
 
 def _uneven(grams: Mapping[tuple[str, str], LayerGram]) -> tuple[str, ...]:
     """Return the caveats of layers that are copies, and of sizes, about the first object that has such."""
-    told: dict[str, str] = {}
+    caveats: dict[str, str] = {}
     for (name, what), gram in grams.items():
         sizes = np.sqrt(np.diagonal(gram.products))
         found, positive = copies(gram), sizes[sizes > 0]
         whole = f"{name} ({what})"
         if found:
             which = ", ".join(map(str, found[:SHOWN])) + (", ..." if len(found) > SHOWN else "")
-            told.setdefault(wording.COPIED, wording.COPIED.format(which, whole))
+            caveats.setdefault(wording.COPIED, wording.COPIED.format(which, whole))
         if what == WEIGHTS and len(positive) and positive.max() > UNEVEN * positive.min():
             ends = float(positive.min()), float(positive.max())
-            told.setdefault(wording.SIZES, wording.SIZES.format(whole, *ends))
-    return tuple(told.values())
+            caveats.setdefault(wording.SIZES, wording.SIZES.format(whole, *ends))
+    return tuple(caveats.values())
 
 
 def _examined(

@@ -29,6 +29,10 @@ DECISIVE = 10.0
 """Smooth and rough are told apart by this ratio of likelihoods, twice its logarithm: odds of 150 : 1."""
 ENOUGH_ENTRIES = 30.0
 """From so many effective entries on, dividing layers by their sizes loses next to nothing."""
+DIRECTIONS = 2.4
+"""Effective entries from which layers that are alike have not met by chance. Independent layers of 2 entries
+fall into groups of copies in 1 to 3 % of networks, with at most 2.0 effective entries; copied layers have at
+least 2.4."""
 MARGIN = 3.0
 """Layers come in turns where the cosine of those some distance apart is above the usual one by this many
 standard errors. (Kinds of layers make these errors too large.) By chance one of 16 distances is so in 2 % of
@@ -111,7 +115,8 @@ class LayerStatistics:
         about_mean = roughness(gram, confidence, about_mean=True, equal_sizes=equal)
         judged = roughness(gram, about_mean=True, equal_sizes=equal) if confidence != 0.95 else about_mean
         lags = lag_correlations(gram, about_mean.effective_entries, seed)
-        twins = tuple(map(tuple, copied_groups(gram)))
+        spread = about_mean.effective_entries >= DIRECTIONS
+        twins = tuple(map(tuple, copied_groups(gram))) if spread else ()
         correlation = answer(Evidence(lags, order, judged, level, twins))
         evidence = Found(order, noise, lags, correlation, models, twins)
         return cls(
