@@ -191,6 +191,33 @@ def test_tied_layers_pass_under_their_own_rule_alone():
     assert not check(lambda depth: Net([Branch(depth**-0.5)] * depth, plain)).ok
 
 
+def in_turn(scale):
+    """Return networks whose layers take two branches in turn."""
+
+    def build(depth):
+        pair = [Branch(depth**-scale) for _ in range(2)]
+        return Net([pair[layer % 2] for layer in range(depth)], plain)
+
+    return build
+
+
+@pytest.mark.parametrize("expected", [0.5, 1.0])
+def test_layers_that_take_two_branches_in_turn_get_a_line_that_counts_layers(expected):
+    report = check(in_turn(0.5), expected)
+    (finding,) = report.findings
+    assert finding.fix.startswith(f"{IN_FORWARD}x = x + depth ** -0.5 * branch(x)")
+    assert check(in_turn(1.0), expected=1.0).ok
+    (finding,) = check(in_turn(1.0), expected=0.5).findings
+    assert (finding.about, finding.fix, finding.factor) == ("copies", "", None)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_layer_taken_again_is_aligned_beyond_doubt(seed):
+    scaling = check(tied, None, seed=seed).branches[0]
+    assert scaling.meaning == "neural-ODE-like"
+    assert scaling.alignment_interval == pytest.approx((1, 1), abs=0.01)
+
+
 @pytest.mark.parametrize("std", [0.003, 0.02, 0.2])
 def test_pre_norm_has_one_statement_about_its_stream_however_small_its_updates(std):
     report = check(lambda depth: Net([Branch(norm=True, std=std) for _ in range(depth)], plain), None)

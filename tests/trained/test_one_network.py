@@ -117,12 +117,12 @@ def test_layers_that_come_in_kinds_are_no_trend(order: str) -> None:
         assert control.verdict.code == "cannot tell"
 
 
-@pytest.mark.parametrize("period", [3, 4])
-def test_layers_of_several_kinds_in_turn_are_not_rough(period: int) -> None:
-    kinds = np.arange(24) % period
+@pytest.mark.parametrize(("period", "depth"), [(2, 21), (2, 24), (3, 24), (4, 24)])
+def test_layers_of_several_kinds_in_turn_are_not_rough(period: int, depth: int) -> None:
+    kinds = np.arange(depth) % period
     made = np.random.default_rng(5).standard_normal((period, 900))
     # Without a mean that is common to all kinds neighbours are less alike than others.
-    layers = (made - made.mean(0))[kinds] + 0.5 * drawn(np.eye(24), 900)
+    layers = (made - made.mean(0))[kinds] + 0.5 * drawn(np.eye(depth), 900)
     found = statistics(layers)
     assert (found.verdict.code, found.verdict.rule) == ("cannot tell", "layers_alternate")
     assert statistics(layers, tuple(kinds.tolist())).verdict.code == "common trend"

@@ -127,7 +127,7 @@ class Fixes:
 
     def _loops(self, name: str) -> bool:
         """Whether a line may loop over what has this name: code cannot count layers that are one module."""
-        return bool(name) and ("*" in name or self.layers[-1] == 1)
+        return bool(name) and not self._is_shared(name)
 
     def third(self, line: str, parameter: str, place: int) -> str:
         """Return a line about a parameter as one about a third of its rows."""
@@ -150,7 +150,7 @@ class Fixes:
     def names(self, parameter: str) -> Names:
         """Return what numbers of layers and branches, and the layer's, are called beside a parameter."""
         stack = self._stack(parameter)
-        layers = DEPTH if self._is_one(parameter) else f"len({stack or FOUND})"
+        layers = DEPTH if self._is_shared(parameter) else f"len({stack or FOUND})"
         per_layer = {total / count for total, count in zip(self.totals, self.layers, strict=True)}
         ratio = per_layer.pop() if len(per_layer) == 1 else 0.5  # not whole: code states the total instead
         experts = round(1 / ratio)
@@ -201,15 +201,15 @@ class Fixes:
                 return ratio if power == 1 else f"{ratio} ** {power:g}"
         return ""
 
-    def _is_one(self, parameter: str) -> bool:
-        """Whether this is one parameter of several layers, which share it or have a part of it each."""
-        return "*" not in parameter and self.layers[-1] > 1
+    def _is_shared(self, name: str) -> bool:
+        """Whether several layers share what has this name, in turn or all, or have a part of it each."""
+        return self.layers[-1] > 1 and ("*" not in name or 0 < self.scaling.distinct < self.layers[-1])
 
     def _placed(self, parameter: str, line: str, size: str) -> str:
         """Return a line about a parameter; where its size asks for the depth, as one of an initialiser."""
-        if not self._is_one(parameter) or DEPTH not in size:
+        if not self._is_shared(parameter) or DEPTH not in size:
             return line
-        return f"{IN_INIT}{line.replace('model', 'self', 1)}{COUNTED}"
+        return f"{IN_INIT}{line.replace('model.', 'self.')}{COUNTED}"
 
     def _stack(self, name: str) -> str | None:
         """Return the expression of the list that holds the layers, if it holds these alone."""

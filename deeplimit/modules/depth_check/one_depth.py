@@ -416,6 +416,10 @@ def _share(trace: Trace, part: Part) -> float:
     return whole / inner if inner > 0 else 1.0
 
 
+PARALLEL = 1 - 1e-6
+"""Cosine of the updates of layers that are one layer: float32 sums are off by less."""
+
+
 def _aligned(total: torch.Tensor, squares: float, cosines: Sequence[float] | None) -> Alignment:
     if squares == 0:
         return Alignment(math.nan, math.inf)
@@ -426,6 +430,9 @@ def _aligned(total: torch.Tensor, squares: float, cosines: Sequence[float] | Non
         else energies.mean(dim=(0, 2, 3))
     )
     mean = float(channels.mean())
+    if cosines and min(cosines) > PARALLEL:
+        # Which coordinates are large is known to be the same in all, so it says nothing about the sum's size.
+        return Alignment(math.sqrt(mean / squares), 0.0, sum(cosines) / len(cosines))
     error = (
         float(channels.std()) / mean / math.sqrt(channels.numel()) / 2
         if mean > 0 and channels.numel() > 1

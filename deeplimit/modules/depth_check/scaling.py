@@ -105,6 +105,7 @@ class BranchScaling:
         probed: As `sizes`, of every layer of the first draw, at each depth that has this kind of branch.
         hooked: Name, with * for the layer, of the module whose output is the projection's; "" if none is.
         neighbours: Mean cosine of updates of neighbouring layers, in the deepest network; None for one layer.
+        distinct: Number of different projections in the deepest network: fewer than layers that share them.
         few: The layers that make up the updates, where as few do at every depth; else None.
         odd: The one depth (its place), without which one power law fits, by which factor it is off, and the
             exponent of the others; None if there is none.
@@ -134,6 +135,7 @@ class BranchScaling:
     hooked: str = ""
     odd: Odd | None = None
     neighbours: float | None = None
+    distinct: int = 0
     few: FewLayers | None = None
 
     @property
@@ -256,7 +258,13 @@ def _scaling(
         odd=None if exponent is None or exponent.odd is None else _placed(exponent.odd, counts),
         few=few,
         neighbours=None if (last := present[-1][0].aligned.get(key)) is None else last.neighbours,
+        distinct=len({measured.branch.output[0] for measured in deepest}),
     )
+
+
+def is_shared(scaling: BranchScaling) -> bool:
+    """Whether layers have fewer projections than they are, in turn or one for all."""
+    return 0 < scaling.distinct < scaling.counts[-1]
 
 
 def _placed(odd: Odd, counts: Sequence[int]) -> Odd:

@@ -10,7 +10,7 @@ import numpy as np
 from deeplimit.modules.depth_check.findings import Finding, part_name
 from deeplimit.modules.depth_check.fixes import IN_FORWARD, Fixes, pattern
 from deeplimit.modules.depth_check.part_rules import power_in_code
-from deeplimit.modules.depth_check.scaling import ALIKE, BranchScaling, PartScaling
+from deeplimit.modules.depth_check.scaling import ALIKE, BranchScaling, PartScaling, is_shared
 
 ALIGNED, TOLD_APART = 0.9, 0.6
 """Alignment from which layers are copies, and the least lower end of its interval. Independent layers have
@@ -47,7 +47,7 @@ def about_copies(
         f" times from depth {depths[0]} to {depths[-1]}"
     )
     drawn = [*outputs, *(part for part in scaling.parts if part.role == "bias")]
-    if "*" in projection.name:
+    if "*" in projection.name and not is_shared(scaling):
         fix = (
             "[torch.nn.init.normal_(p, std=float(p.detach().std())) for n, p in model.named_parameters() if"
             f' __import__("re").fullmatch({pattern(*(part.name for part in drawn))}, n)]'
@@ -63,8 +63,9 @@ def about_copies(
             )
         ]
     if scaling.exponent is not None and abs(scaling.exponent - 1) < SUITS:
+        number = "one weight" if scaling.distinct < 2 else f"{scaling.distinct} weights"
         told = (
-            f"is one weight of all {layers} layers. Layers that share their weights ask for exponent 1, which"
+            f"is {number} of all {layers} layers. Layers that share their weights ask for exponent 1, which"
             f" this branch has ({scaling.exponent:.2f}): expected={target:g} is for layers that are drawn"
             " apart. Pass expected=1"
         )

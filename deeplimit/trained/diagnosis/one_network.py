@@ -152,18 +152,22 @@ class Found:
         """The distance, of 2 or more, at which layers are alike as no others are, and their mean cosine.
 
         Rough processes have neighbours that undo each other, and about one correlation at all distances: what
-        stands out must do so by half of what neighbours do.
+        stands out must do so by half of what neighbours do. The usual one is that of the distances at which
+        a period leads to another kind.
         """
         lags = self.lags
         far = lags.lags >= 2
         near = far & (lags.lags <= max(2, (int(lags.lags[-1]) + 1) // TURNS))
-        if not near.any():
-            return None
-        usual = float(np.median(lags.means[far]))
-        place = int(np.argmax(np.where(near, (lags.means - usual) / lags.errors, -np.inf)))
-        above = float(lags.means[place]) - usual
-        least = max(MARGIN * float(lags.errors[place]), 0.5 * abs(float(lags.means[0]) - usual))
-        return (int(lags.lags[place]), float(lags.means[place])) if above > least else None
+        found, most = None, MARGIN
+        for place in np.flatnonzero(near):
+            others = far & (lags.lags % lags.lags[place] != 0)
+            if not others.any():
+                continue
+            usual = float(np.median(lags.means[others]))
+            above, error = float(lags.means[place]) - usual, float(lags.errors[place])
+            if above > max(most * error, 0.5 * abs(float(lags.means[0]) - usual)):
+                found, most = (int(lags.lags[place]), float(lags.means[place])), above / error
+        return found
 
 
 def rules(seen: Found) -> RuleByRule[LayersVerdict]:
