@@ -416,3 +416,24 @@ def test_a_state_of_which_a_share_is_left_at_any_depth_does_not_die_out():
     report = dl.check_depth(lambda depth: Highway(depth, 0.5), (4, 8, 16, 32), batch=batch, expected=1.0)
     assert not report.streams[0].dies_out
     assert report.streams[0].growth[-1] < 0.7
+
+
+@pytest.mark.parametrize(("leak", "dies"), [(0.5, True), (0.0, False)])
+def test_a_state_that_branches_take_away_and_make_anew_is_forgotten(leak, dies):
+    """The last state is as large as at any depth, and knows nothing of the first."""
+
+    class Leaky(nn.Module):
+        def __init__(self, depth, width=12):
+            super().__init__()
+            self.branches = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+
+        def forward(self, h):
+            for branch in self.branches:
+                h = h + (torch.tanh(branch(h)) - leak * h)
+            return h
+
+    with seeded(0):
+        report = dl.check_depth(Leaky, (4, 8, 16, 32), batch=torch.randn(8, 12), expected=0.5)
+    assert report.streams[0].dies_out == dies
+    assert report.verdict == "not as expected"
+    assert {finding.about for finding in report.findings} == ({"growth"} if dies else {"exponent"})

@@ -84,16 +84,27 @@ def test_a_sum_in_another_spelling_is_a_residual_sum(add):
     assert kind.exponent == pytest.approx(wanted.exponent, abs=1e-4)
 
 
-def test_a_step_towards_a_branch_is_as_long_as_its_factor():
-    """h + (f(h) - h)/L goes on from h: what is subtracted from f(h) is no skip."""
+STEPS = {
+    "towards the branch": lambda x, y, step: x + (y - x) * step,
+    "of a leak": lambda x, y, step: x + step * (-0.5 * x + y),
+    "of a leak, taken off": lambda x, y, step: x - step * (0.5 * x - y),
+    "of a leak by alpha": lambda x, y, step: x + step * torch.sub(y, x, alpha=0.5),
+    "of minus a leak": lambda x, y, step: torch.add(x, torch.neg(x) / 2 + y, alpha=step),
+}
+
+
+@pytest.mark.parametrize("add", STEPS.values(), ids=STEPS)
+def test_a_step_that_takes_off_a_share_of_the_state_is_as_long_as_its_factor(add):
+    """h + (f(h) - a h)/L goes on from h: what is taken off is no skip."""
     report = dl.check_depth(
-        lambda depth: Stack(depth, lambda x, y: x + (depth**0.5 * y - x) / depth),
+        lambda depth: Stack(depth, lambda x, y: add(x, depth**0.5 * y, 1 / depth)),
         DEPTHS,
         batch=states(),
         expected=1.0,
     )
     (kind,) = report.branches
     assert kind.exponent == pytest.approx(1.0, abs=0.1)
+    assert report.streams[0].skip == (1.0, 1.0, 1.0)
     assert report.verdict == "as expected"
 
 

@@ -81,7 +81,17 @@ class Evidence:
         Branches take it away: h + t (f - h) keeps 1 - t of it per layer. Updates of a finite clock leave a
         share that does not depend on the depth.
         """
-        logs = [math.log(max(value, TINY)) for value in self.growth]
+        return self._fades(self.growth)
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether the gradient does so: what branches add hides it in the state, -h + f(h) say."""
+        gradients = [value for value in self.gradient_growth if value is not None]
+        whole = len(gradients) == len(self.sums) and self.excess is not None and self.excess.is_below
+        return whole and self._fades(gradients)
+
+    def _fades(self, values: Sequence[float]) -> bool:
+        logs = [math.log(max(value, TINY)) for value in values]
         faded = not self.renormed and logs[-1] < math.log(FADED) and rises(self.sums, logs)
         return faded and (self.is_mixed or self.drift == 0.0)
 
@@ -186,6 +196,8 @@ def meanings(e: Evidence) -> verdict.RuleByRule[str]:
     """Yield the rules on what becomes of a stream for depth going to infinity."""
     # Whatever parts say, less is left of the state the deeper the network.
     yield DYING, "dies_out", e.dies_out
+    # Nor of what the gradient knows of it.
+    yield DYING, "is_forgotten", e.is_forgotten
     # Earlier states are added between sums: what skip and updates say is not the whole.
     yield OUTGROWS, "grows_by_earlier_states", e.is_mixed and e.grows_like_a_power
     yield (

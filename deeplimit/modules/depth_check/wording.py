@@ -52,6 +52,11 @@ OF_A_STREAM: Sentences[Evidence] = {
         f"the last state is {e.growth[0]:.3g} times as large as the first at the smallest depth and"
         f" {e.growth[-1]:.3g} times at the largest: every layer takes a part of the state away"
     ),
+    "is_forgotten": lambda e: (
+        f"the gradient at the first state is {e.gradient_growth[0]:.3g} times that at the last at the"
+        f" smallest depth and {e.gradient_growth[-1]:.3g} times at the largest: every layer takes a part of"
+        " the state away, and adds as much anew"
+    ),
     "grows_by_earlier_states": lambda e: (
         f"{_power_of_depth(e)}, and its branches do not explain that: earlier states, or something else, are"
         f" added between sums (up to {_share(max(e.mixed))} of a state)"

@@ -267,8 +267,8 @@ def _joins(graph: Graph, additions: Sequence[Addition]) -> list[Join]:
         join = _join(graph, addition, through)
         if join is not None:
             joins.append(join)
-            # f(x) - x, as in x + (f(x) - x) / 2, does not go on from x.
-            if not _subtracts(addition, join.skip):
+            # f(x) - x and -a x + f(x), as in x + (f(x) - x) / 2, do not go on from x.
+            if not _is_negative(graph, addition, join.skip, join.root, through):
                 through[addition.place] = join.addition.sides[join.skip].sources[0]
     return joins
 
@@ -285,7 +285,7 @@ def _join(graph: Graph, addition: Addition, through: dict[Edge, Edge]) -> Join |
         root = next((place for place in candidates if place in places), None)
         if root is None:
             continue
-        if _subtracts(addition, 1 - skip) and branch == (root,):
+        if addition.sides[1 - skip].negative and branch == (root,):
             return None  # (x + f(x)) - x is a branch, as in x + ((x + f(x)) - x) / 2
         region = graph.region(branch, root, through)
         parameters = tuple(
@@ -294,7 +294,7 @@ def _join(graph: Graph, addition: Addition, through: dict[Edge, Edge]) -> Join |
         if not any(_is_weight(graph, node) for node in region):
             graph.trace.continued.setdefault(addition.place, skipped[0])  # x + 0.1 x, x + fourier(x)
             continue
-        if root in graph.climb(branch, through, joins=len(through)):
+        if _is_negative(graph, addition, 1 - skip, root, through) is False:
             # The stream itself, to which an earlier state of it is added once more: no branch.
             graph.trace.continued[addition.place] = branch[0]
             graph.trace.injected[addition.ordinal] = 1 - skip
@@ -305,9 +305,17 @@ def _join(graph: Graph, addition: Addition, through: dict[Edge, Edge]) -> Join |
     return None
 
 
-def _subtracts(addition: Addition, side: int) -> bool:
-    """Whether this side of an addition is taken off from the other."""
-    return side == 1 and kind(addition.place.node) == "Sub"
+def _is_negative(
+    graph: Graph, addition: Addition, side: int, root: Edge, through: dict[Edge, Edge]
+) -> bool | None:
+    """Whether one side of a sum is a negative multiple of the root; None if it is no multiple of it."""
+    negative = addition.sides[side].negative
+    for place in graph.climb(addition.sides[side].sources, through, joins=len(through)):
+        if place == root:
+            return negative
+        scaling = graph.trace.scalings.get(place)
+        negative ^= kind(place.node) == "Neg" or (scaling is not None and scaling.negative)
+    return None
 
 
 def _unnormalised(graph: Graph, root: Any, node: Any) -> bool:

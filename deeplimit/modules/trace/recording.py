@@ -73,11 +73,14 @@ def _operation(name: str) -> str:
 
 @dataclass(frozen=True)
 class Summand:
-    """One operand of an addition: where it comes from, its root mean square as added, its constant factor."""
+    """One operand of an addition: where it comes from, its root mean square as added, its constant factor,
+    and whether that is negative.
+    """
 
     sources: tuple[Edge, ...]
     size: float
     factor: float = 1.0
+    negative: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,10 +115,13 @@ class Projection:
 
 @dataclass(frozen=True)
 class Scaling:
-    """A product with a number or with a few parameters: the factor, and the names of the parameters."""
+    """A product with a number or with a few parameters: the factor, the names of the parameters, and whether
+    the number is negative.
+    """
 
     factor: float
     parameters: tuple[str, ...]
+    negative: bool = False
 
 
 @dataclass
@@ -203,6 +209,7 @@ class Recorder(TorchCalls):
                 tuple(edge for operand in operands.second for edge in source(operand)),
                 sizes[1],
                 abs(operands.factor),
+                operands.factor < 0,
             ),
         )
         result = func(*args, **kwargs)
@@ -265,8 +272,8 @@ class Recorder(TorchCalls):
         if len(tensors) == 1 and len(numbers) == 1:
             number = numbers[0]
             names = _behind(number, self.trace.names) if isinstance(number, torch.Tensor) else ()
-            amount = abs(float(number.detach() if isinstance(number, torch.Tensor) else number))
-            self.trace.scalings[where] = Scaling(amount**power if amount else 0.0, names)
+            value = float(number.detach() if isinstance(number, torch.Tensor) else number)
+            self.trace.scalings[where] = Scaling(abs(value) ** power if value else 0.0, names, value < 0)
         elif len(tensors) == 2:
             small = min(tensors, key=lambda tensor: tensor.numel())
             names = _behind(small, self.trace.names)
