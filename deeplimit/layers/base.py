@@ -107,6 +107,8 @@ class Recursion(FinalWhereMarked, ABC):
     """Whether the residual is linear in the weights, and so a step of the Euler-Maruyama scheme."""
     takes_bias: ClassVar[bool] = False
     """Whether the residual reads `Layer.bias`."""
+    takes_exponent: ClassVar[bool] = True
+    """Whether the residual depends on the exponent; blocks of a module scale themselves."""
     needs_one_product: ClassVar[bool] = False
     """Whether it needs of its one weight matrix nothing but the product with `operand(h)`."""
 

@@ -30,6 +30,7 @@ class ModuleBlocks(Recursion):
     name: ClassVar[str] = "module"
     formula: ClassVar[Formula] = Formula("block(h)", network_latex=r"\mathrm{block}(h)")
     weights: ClassVar[tuple[Weight, ...]] = (Weight("block", "n"),)
+    takes_exponent: ClassVar[bool] = False
 
     @property
     def activation_in_words(self) -> str:

@@ -1,7 +1,7 @@
 """How a change grows with the depth, and the verdict that follows: identity, stable or explosion.
 
 Let x_L = |h_L - h_0|²/|h_0|², of states or of gradients. Where states can be scaled, E log(1 + x_L) is the
-average. Where they cannot, it is E log x_L: tanh saturates, so that an explosion is a power. Independent
+average. Where they cannot, it is E log x_L if its explosion is a power, as where tanh saturates. Independent
 layers need the time L^γ, γ = 1 - 2β, for their change, and the curve of change by time is known
 (`layer_time`). Then the growth of the time is fitted. For other weights the averages themselves are fitted as
 powers L^γ. Either way γ < 0 is the identity, γ = 0 stable, γ > 0 explosion.
@@ -32,7 +32,7 @@ from deeplimit.signal.growth_verdict import (
 )
 from deeplimit.signal.layer_time import Curve
 from deeplimit.signal.sizes import Sizes
-from deeplimit.statistics.power_law import NO_SAMPLING_NOISE, slopes_between
+from deeplimit.statistics.power_law import MODEL_ERROR, NO_SAMPLING_NOISE, slopes_between
 
 
 @dataclass(frozen=True)
@@ -171,6 +171,23 @@ def _moments(log_change: np.ndarray, *, exponential: bool) -> tuple[np.ndarray, 
     values = np.exp(logs - top[:, None])
     means = values.mean(axis=1)
     return top + np.log(means), values.var(axis=1, ddof=spread) / count / means**2
+
+
+def is_straighter_as_an_exponential(depths: np.ndarray, log_change: np.ndarray) -> bool:
+    """Whether large changes grow rather like exp(L^γ) than like L^γ, by the lines through both logarithms.
+
+    Where σ saturates an explosion is a power, and where it does not (GELU, SiLU) one is exponential. What
+    the blocks of a module do nobody knows. Below the size of the state both are one line.
+    """
+    if len(depths) < 3 or not np.isfinite(log_change).all() or np.median(log_change[-1]) <= 0.0:
+        return False
+    logs, apart = np.log(depths), []
+    for exponential in (True, False):
+        values, variances = _moments(log_change, exponential=exponential)
+        errors = np.sqrt(variances + MODEL_ERROR**2)
+        line = np.polyval(np.polyfit(logs, values, 1, w=1.0 / errors), logs)
+        apart.append(float((((values - line) / errors) ** 2).sum()))
+    return apart[0] < apart[1]
 
 
 def _turns(depths: np.ndarray, log_means: np.ndarray, variances: np.ndarray) -> bool:

@@ -189,7 +189,7 @@ class ExponentFromBelow:
         low, high = self.of_two.interval(confidence)
         below = self.of_one.interval(confidence)[0]
         # A change that falls faster at first has local slopes below γ, and is no sum of such parts.
-        return (low, high) if below > self.exponent else (max(low, below), high)
+        return (low, high) if below > self.exponent else (below, high)
 
 
 def _as_order(averages: Averages, known: Growth, faster: float | None) -> FittedExponent:

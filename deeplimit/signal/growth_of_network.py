@@ -13,7 +13,7 @@ from deeplimit.common.verdict import StabilityVerdict
 from deeplimit.driving import Dependence
 from deeplimit.layers import Res1
 from deeplimit.networks.residual_network import ResidualNetwork
-from deeplimit.signal.growth import Growth, measure_growth, together
+from deeplimit.signal.growth import Growth, is_straighter_as_an_exponential, measure_growth, together
 from deeplimit.signal.growth_fit import GRID_SCALE, MEMORY_SCALE
 from deeplimit.signal.layer_time import Curves, curves_of
 from deeplimit.signal.undefined import OVERFLOW, Undefined
@@ -69,6 +69,9 @@ def growths_of(
     scalable, beta = network.is_homogeneous, network.exponent
     # Behind an activation that bends, a gradient may explode more slowly than the signal.
     bends = not scalable and curves is None
+    exponential = scalable or (
+        bends and is_straighter_as_an_exponential(depths, change[:, :1] if exact else change)
+    )
     one_of = _one_of(known) if curves is None else ()
     hidden = measure_growth(
         depths,
@@ -77,7 +80,7 @@ def growths_of(
         confidence,
         known,
         beta,
-        exponential=scalable,
+        exponential=exponential,
         exact=exact,
         curve=None if curves is None else curves.hidden,
         grid_scale=scale,

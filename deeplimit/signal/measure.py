@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -190,7 +191,7 @@ def _report(
     report = StabilityReport(
         verdict=growths.verdict,
         network=str(network),
-        exponent=network.exponent,
+        exponent=network.exponent if network.recursion.takes_exponent else math.nan,
         critical_exponent=growths.known.critical,
         depths=depths,
         draws=task.draws,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, final
 
@@ -36,7 +37,7 @@ class StabilityReport(Report):
             `gradient_growth` differ, an explosion of either decides, then "cannot tell" of either; else the
             verdict is "stable".
         network: its formula, weights and width.
-        exponent: residual exponent of the network.
+        exponent: residual exponent of the network; NaN for blocks of a module, which scale themselves.
         critical_exponent: exponent between explosion and identity; None where theory does not know it.
         depths: numbers of layers (m,).
         draws: networks per depth, each with its input and its output gradient.
@@ -152,7 +153,7 @@ class StabilityReport(Report):
         predicted = "" if self.predicted_growth is None else f"; predicted growth {self.predicted_growth:g}"
         signal, gradient = self.hidden_growth.verdict, self.gradient_growth.verdict
         parts = "" if signal == gradient else f" (signal: {signal}, gradient: {gradient})"
-        return f"{self.verdict}{parts}: exponent {self.exponent:g}, {self.critical_words}{predicted}."
+        return f"{self.verdict}{parts}: {self.exponent_words}{predicted}."
 
     def _facts(self) -> list[tuple[str, str]]:
         return [
@@ -193,13 +194,13 @@ class StabilityReport(Report):
         return Column(heading, middle, power_of_ten, interval=(low, high), number=_exponential)
 
     @property
-    def critical_words(self) -> str:
-        """The critical exponent in words."""
-        return (
-            "critical exponent not known"
-            if self.critical_exponent is None
-            else f"critical {self.critical_exponent:g}"
-        )
+    def exponent_words(self) -> str:
+        """The residual exponent and the critical one in words."""
+        if math.isnan(self.exponent):
+            return "the blocks scale themselves"
+        critical = self.critical_exponent
+        known = "critical exponent not known" if critical is None else f"critical {critical:g}"
+        return f"exponent {self.exponent:g}, {known}"
 
     def _theory_lines(self) -> list[str]:
         if not self.bounds:
@@ -274,7 +275,7 @@ class StabilityReport(Report):
             "depth L" if small else "depth L (number of residual layers)",
             "relative change",
             [
-                f"{self.verdict.capitalize()}: exponent {self.exponent:g}, {self.critical_words}",
+                f"{self.verdict.capitalize()}: {self.exponent_words}",
                 self.network,
             ],
         )

@@ -91,7 +91,11 @@ OF_THE_FIT: Sentences[Evidence] = {
         " take deeper networks"
     ),
     "vanishes": lambda e: "the change vanishes as the depth grows",
-    "grows": lambda e: "the change grows without bound with the depth",
+    "grows": lambda e: (
+        "the change grows without bound with the depth"
+        if e.exponential
+        else "the change itself, not log(1 + x), grows without bound like this power of the depth"
+    ),
     "stays": lambda e: (
         f"no growth or decay with depth: residual exponents {RESOLUTION:g} and more from the critical one are"
         " excluded"
