@@ -186,13 +186,13 @@ def compare_laws(
     ] = None,
     depths: Annotated[
         str, typer.Option(help="8:128:x2, 10:50:+10, 8,16,32 (three or more), or auto: deeper as needed.")
-    ] = "8:128:x2",
+    ] = "auto",
     draws: Annotated[
         Any,
         typer.Option(
             parser=count_or_auto, metavar="INTEGER|auto", help="Independent draws of each law, or auto."
         ),
-    ] = 16384,
+    ] = "auto",
     budget: Budget = None,
     level: Annotated[
         float, typer.Option(help="Probability of a false alarm in any of the tests and in the verdict.")

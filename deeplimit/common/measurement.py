@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import itertools
 import logging
 import multiprocessing
@@ -199,15 +198,20 @@ class Ticks:
     raised, not the thread that waits for it.
     """
 
-    def __init__(self, progress: Progress | None, blocks: int, done: int) -> None:
-        self.progress, self.blocks, self.done = progress, blocks, float(done)
+    def __init__(
+        self, progress: Progress | None, measurement: Measurement[Any, Any], missing: Sequence[int]
+    ) -> None:
+        self.progress, self.costs = progress, measurement.costs()
+        self.whole = float(measurement.blocks) if self.costs is None else sum(self.costs)
+        left = len(missing) if self.costs is None else sum(self.costs[block] for block in missing)
+        self.done = self.whole - left
         self.lock = threading.Lock()
         self.given_up = False
         self.stopped: BaseException | None = None
         self.by_a_block = False
         self.skipped: set[int] = set()
-        if done and progress is not None:
-            progress(done / blocks)
+        if len(missing) < measurement.blocks and progress is not None:
+            progress(self.done / self.whole)
 
     def __call__(self, fraction: float) -> None:
         if self.given_up:
@@ -216,12 +220,19 @@ class Ticks:
             self.done += fraction
             if self.progress is not None:
                 try:
-                    self.progress(min(self.done / self.blocks, 1.0))
+                    self.progress(min(self.done / self.whole, 1.0))
                 except BaseException as error:
                     # It is the user's way to end a run: no block is tried again.
                     self.stopped, self.given_up = error, True
                     error.add_note("deeplimit called progress with the fraction done.")
                     raise
+
+    def of(self, block: int) -> Tick:
+        """Return what counts the fractions of one block."""
+        if self.costs is None:
+            return self
+        cost = self.costs[block]
+        return lambda fraction: self(fraction * cost)
 
     def skip(self, kept: set[int]) -> None:
         """Leave out blocks that another process has kept."""
@@ -384,6 +395,10 @@ class Measurement(ABC, Generic[Part, Result]):
     def merge(self, parts: Iterator[Part]) -> Result:
         """Return the result of all partial ones, which come in the order of the blocks and are not kept."""
 
+    def costs(self) -> Sequence[float] | None:
+        """Return how long each block takes, in any unit, for the fraction done; None if all take as long."""
+        return None
+
     def key(self) -> dict[str, Any]:
         """Return all that decides the numbers, as plain data; by default all fields.
 
@@ -530,7 +545,7 @@ class Running:
                 cached, blocks = self.cached, range(measurement.blocks)
                 names = [] if cached is None else [*map(measurement.label, blocks)]
                 missing = blocks if cached is None else cached.begin(names)
-                ticks = Ticks(progress, len(blocks), len(blocks) - len(missing))
+                ticks = Ticks(progress, measurement, missing)
                 with contextlib.closing(self._parts(measurement, missing, ticks, True)) as parts:
                     fresh = (part for _, part in parts)
                     return measurement.merge(fresh if cached is None else cached.in_order(names, fresh))
@@ -561,7 +576,7 @@ class Running:
             self.cached.ran = tuple(missing)
         if not journal.is_first:  # a process that is already at work began at the start
             missing = journal.shuffled(missing)
-        ticks = Ticks(progress, measurement.blocks, len(done))
+        ticks = Ticks(progress, measurement, missing)
         waiting: list[tuple[int, bytes]] = []
         last = time.monotonic()
         parts = self._parts(measurement, missing, ticks, False)
@@ -607,7 +622,7 @@ class Running:
             try:
                 with contextlib.closing(flow(sent, blocks, ticks, SENT, ordered)) as parts:
                     for block, part in parts:
-                        ticks(1.0)  # in the calling thread, where what it raises ends the run
+                        ticks.of(block)(1.0)  # in the calling thread, where what it raises ends the run
                         yield block, part
             except (pickle.PicklingError, AttributeError, TypeError) as error:
                 if "pickle" not in str(error) and "local object" not in str(error):
@@ -619,7 +634,7 @@ class Running:
         elif not measurement.side_by_side:
             for block in blocks:
                 if block not in ticks.skipped:
-                    yield block, measurement.run(block, ticks)
+                    yield block, measurement.run(block, ticks.of(block))
         elif blocks:
             cpu = measurement.device.type == "cpu"
             most = self.workers if self.workers is not None else (os.cpu_count() or 1) if cpu else 1
@@ -629,10 +644,16 @@ class Running:
             if lock._is_owned():  # this thread waits for those of the pool, which would wait for it
                 lock = threading.RLock()
             pool = ThreadPoolExecutor(threads, initializer=_begin, initargs=(lock,))
-            run: Callable[[int], Part] = functools.partial(measurement.run, tick=ticks)
-            if threads > 1 and self.workers is None and len(blocks) >= TRIED_FROM * threads:
-                run = Turns(threads, run, ticks).run
-            started: Callable[[int], Future[Part]] = functools.partial(pool.submit, run)  # type: ignore[call-arg]
+
+            def run(block: int) -> Part:
+                return measurement.run(block, ticks.of(block))
+
+            tried = threads > 1 and self.workers is None and len(blocks) >= TRIED_FROM * threads
+            work = Turns(threads, run, ticks).run if tried else run
+
+            def started(block: int) -> Future[Part]:
+                return pool.submit(work, block)
+
             try:
                 yield from flow(started, blocks, ticks, WAITING * threads, ordered)
             finally:

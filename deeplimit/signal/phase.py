@@ -83,6 +83,9 @@ class PhaseTask(Measurement[np.ndarray, np.ndarray]):
         row, draw, level = self.place(block)
         return f"Hurst index {row}, draw {draw}, depth {self.depths[level]}"
 
+    def costs(self) -> list[float]:
+        return [*self.depths] * (self.blocks // len(self.depths))
+
     def path(self, index: int, *which: int) -> OneSignal:
         draw = validation.integer(index, "index", minimum=0, maximum=self.draws - 1)
         row, column = which

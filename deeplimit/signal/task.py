@@ -120,6 +120,9 @@ class StabilityTask(Measurement[np.ndarray, np.ndarray]):
                 run_block(self, block, watch=watches[depth])
         return one_signal(draw, {depth: watches[depth] for depth in self.depths})
 
+    def costs(self) -> list[float]:
+        return [depth * count for depth, _, _, count in self.pieces]
+
     def name(self) -> str:
         return f"stability: {self.network}; depths {[*self.depths]}, {self.draws} draws, seed {self.seed}"
 

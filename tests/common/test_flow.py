@@ -143,8 +143,40 @@ def test_what_progress_raises_comes_through_though_blocks_that_it_ended_come_fir
         future.set_exception(CancelledError())
         return future
 
-    ticks = measurement.Ticks(progress, 2, 0)
+    ticks = measurement.Ticks(progress, Made(2, None), [0, 1])
     with pytest.raises(KeyboardInterrupt):
         ticks(0.5)
     with pytest.raises(KeyboardInterrupt):
         list(measurement.flow(submit, [0, 1], ticks, 2, ordered=True))
+
+
+class Growing(Made):
+    """Blocks of which each takes twice as long as the one before."""
+
+    def run(self, block, tick=None):
+        if tick is not None:
+            tick(1.0)
+        return block
+
+    def costs(self):
+        return [2.0**block for block in range(self.count)]
+
+
+@pytest.mark.parametrize("how", ["threads", "executor"])
+def test_the_fraction_done_is_that_of_the_time_that_blocks_take(how):
+    seen = []
+    with ThreadPoolExecutor(1) as pool:
+        dl.measure(
+            Growing(3, None), workers=1, executor=pool if how == "executor" else None, progress=seen.append
+        )
+    assert seen[:3] == pytest.approx([1 / 7, 3 / 7, 1.0])
+
+
+def test_laws_networks_and_trainings_say_that_deep_ones_take_long():
+    seen = []
+    size = {"depths": [2, 4, 14], "draws": 200, "workers": 1}
+    dl.compare_laws(dl.res3(2), progress=seen.append, **size)
+    assert seen[:4] == pytest.approx([1 / 21, 3 / 21, 7 / 21, 1.0])  # the limit is drawn in one step
+    seen.clear()
+    dl.stability(dl.res3(2), progress=seen.append, **size)
+    assert {0.7, 0.9, 1.0} <= {round(fraction, 6) for fraction in seen}  # the deepest come first

@@ -27,13 +27,13 @@ from deeplimit.driving.law import FINITE_VARIANCE
 from deeplimit.equations import Independent, Limit, read_limit
 from deeplimit.judge import whole_modules
 from deeplimit.judge.in_law import two_sample, wording
-from deeplimit.judge.in_law.adaptive import DEFAULT, ComparingLaws
+from deeplimit.judge.in_law.adaptive import ComparingLaws
 from deeplimit.judge.in_law.coarseness import coarseness
 from deeplimit.judge.in_law.report import LawReport
 from deeplimit.judge.in_law.simulation import Plan, Sample, feature_names, rounding_share
 from deeplimit.judge.in_law.verdict import Evidence, judge
 from deeplimit.networks.residual_network import ResidualNetwork, network_of
-from deeplimit.statistics.adaptive_sampling import AdaptiveSampling, carry_out
+from deeplimit.statistics.adaptive_sampling import AUTO, AdaptiveSampling, carry_out
 from deeplimit.statistics.extrapolation import extrapolate
 from deeplimit.theory import reservations
 from deeplimit.version import versions
@@ -50,8 +50,8 @@ def compare_laws(
     limit: object = None,
     x: Tensor | None = None,
     *,
-    depths: Sequence[int] | str = DEFAULT.depths,
-    draws: int | str = DEFAULT.count,
+    depths: Sequence[int] | str = AUTO,
+    draws: int | str = AUTO,
     budget: float | None = None,
     seed: int = 0,
     level: float = 1e-3,
@@ -82,10 +82,11 @@ def compare_laws(
             `sde_type`, driven by independent noise).
         x: Starting points (n, d), or (n, n_in) with n_in ≠ d to go through an input layer drawn once. Draw p
             starts from row p mod n. None for one standard normal h_0, the same for all draws.
-        depths: Strictly increasing numbers of layers L, at least three. "auto" starts with the default, and
-            goes deeper where the evidence asks for depth.
+        depths: Strictly increasing numbers of layers L, at least three. "auto" starts with 8 to 128, and goes
+            deeper where the evidence asks for depth.
         draws: Independent draws of each law, at least 200. More make smaller differences visible; "auto"
-            takes as many as the evidence asks for. All interim analyses share `level`.
+            starts with 16384, and takes more where the evidence asks for it. All interim analyses share
+            `level`.
         budget: Seconds that a call with "auto" may take, by default 30. It ends the analyses, so that their
             number depends on the machine; the report states its depths and draws. For a module's
             blocks, small runs tell the cost before the first analysis.

@@ -82,6 +82,11 @@ class Plan(Measurement[Drawn, tuple["list[Sample]", "Sample"]]):
     def path(self, index: int, *which: int) -> OneDraw:
         return draw_again(self, index)
 
+    def costs(self) -> list[float]:
+        limit = self.steps if self.limit.is_drawn_by_steps else 1
+        layers = (limit, *self.depths)
+        return [count * len(self.rows(block)) for count in layers for block in range(self.blocks_per_law)]
+
     def name(self) -> str:
         return f"compare laws: {self.network}; depths {[*self.depths]}, {self.draws} draws, seed {self.seed}"
 

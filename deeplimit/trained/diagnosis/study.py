@@ -176,6 +176,9 @@ class Study(Measurement[Kept, "list[Kept]"]):
         depth, seed = self._blocks()[block]
         return f"depth {depth}, seed {seed}"
 
+    def costs(self) -> list[float]:
+        return [depth for depth, _ in self._blocks()]
+
     def key(self) -> dict[str, Any]:
         """Return what decides a block beside its label, so that more depths or seeds extend a store."""
         return {

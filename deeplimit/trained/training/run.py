@@ -119,6 +119,9 @@ class Training(Measurement[list[TrainedNetwork], list[TrainedNetwork]]):
             for first in firsts
         ]
 
+    def costs(self) -> list[float]:
+        return [depth * len(repeats) for depth, repeats in self._blocks()]
+
     def label(self, block: int) -> str:
         depth, repeats = self._blocks()[block]
         return f"depth {depth}, networks {repeats.start} to {repeats.stop - 1}"
