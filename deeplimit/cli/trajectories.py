@@ -78,7 +78,7 @@ def simulate(
         str | None, typer.Option(help="float32 or float64; left out: chosen by the weights.")
     ] = None,
     coordinate: Annotated[int, typer.Option(help="The entry of the state that --plot draws.")] = 0,
-    save: Annotated[Path | None, typer.Option(help="Write all states here (.safetensors).")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write all states here (.safetensors, or .csv).")] = None,
     *,
     run: Run,
 ) -> None:
@@ -89,10 +89,10 @@ def simulate(
     Example: deeplimit simulate --paths 10000 --keep summaries --depths 1024 --plot fan.png
     """
     import deeplimit as dl
-    from deeplimit.common import validation
+    from deeplimit.common import files, validation
 
     if save is not None:
-        validation.writable_file(save, "--save", (".safetensors",))
+        validation.writable_file(save, "--save", (".safetensors", ".csv"))
     what: Any = None
     if equation is None:
         if steps is not None or scheme is not None:
@@ -120,5 +120,8 @@ def simulate(
         **run.arguments(),
     )
     run.finish(trajectories, coordinate=coordinate)
-    if save is not None:
+    if save is not None and save.suffix == ".csv":
+        with files.whole_file(save) as temporary:
+            trajectories.to_frame().to_csv(temporary, index=False)
+    elif save is not None:
         trajectories.save(save)

@@ -61,8 +61,11 @@ def figure_of(axes: Axes) -> Figure:
 
 def to_file(draw: Draw, path: Path, size: tuple[float, float] = SIZE, compact: bool = False) -> Axes:
     """Draw on new axes and write the picture, whole or not at all."""
+    from matplotlib import rc_context
+
     axes = _drawn(draw, None, size, compact)
-    with store.whole_file(path) as temporary:
+    # Publishers refuse matplotlib's Type 3 fonts; these are TrueType.
+    with store.whole_file(path) as temporary, rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
         figure_of(axes).savefig(temporary, dpi=300 if compact else 150)
     return axes
 
@@ -223,13 +226,15 @@ def depth_ticks(axes: Axes, depths: Sequence[int]) -> None:
 
 def number_axis(axes: Axes) -> None:
     """Label a logarithmic vertical axis with plain numbers; a flat line looks flat."""
-    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = axes.get_ylim()
     if high < 2.5 * low:
         axes.set_ylim(low / 1.6, high * 1.6)
-    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 3.0, 5.0, 7.0)))
-    axes.yaxis.set_major_formatter(ScalarFormatter())
+    low, high = axes.get_ylim()
+    digits = (1.0, 2.0, 3.0, 5.0, 7.0) if high < 15 * low else (1.0, 2.0, 5.0)
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=digits))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import logging
 import multiprocessing
@@ -188,6 +189,7 @@ SENT = 1024
 WAITING = 8
 """How many blocks per thread are submitted at a time, so that none waits for a slow one before it."""
 
+NOT_KEPT = "Nothing is kept. With store='runs.sqlite' what is done would be, and the same call would go on."
 WHAT_IS_DONE = "What is done is in the store, if there is one: call again with a new executor."
 
 
@@ -201,7 +203,7 @@ class Ticks:
     def __init__(
         self, progress: Progress | None, measurement: Measurement[Any, Any], missing: Sequence[int]
     ) -> None:
-        self.progress, self.costs = progress, measurement.costs()
+        self.progress, self.measurement, self.costs = progress, measurement, measurement.costs()
         self.whole = float(measurement.blocks) if self.costs is None else sum(self.costs)
         left = len(missing) if self.costs is None else sum(self.costs[block] for block in missing)
         self.done = self.whole - left
@@ -227,12 +229,10 @@ class Ticks:
                     error.add_note("deeplimit called progress with the fraction done.")
                     raise
 
-    def of(self, block: int) -> Tick:
-        """Return what counts the fractions of one block."""
-        if self.costs is None:
-            return self
-        cost = self.costs[block]
-        return lambda fraction: self(fraction * cost)
+    def run(self, block: int) -> Any:
+        """Run one block, of which fractions done count as much as it costs."""
+        cost = None if self.costs is None else self.costs[block]
+        return self.measurement.run(block, self if cost is None else lambda fraction: self(fraction * cost))
 
     def skip(self, kept: set[int]) -> None:
         """Leave out blocks that another process has kept."""
@@ -546,9 +546,13 @@ class Running:
                 names = [] if cached is None else [*map(measurement.label, blocks)]
                 missing = blocks if cached is None else cached.begin(names)
                 ticks = Ticks(progress, measurement, missing)
-                with contextlib.closing(self._parts(measurement, missing, ticks, True)) as parts:
-                    fresh = (part for _, part in parts)
-                    return measurement.merge(fresh if cached is None else cached.in_order(names, fresh))
+                try:
+                    with contextlib.closing(self._parts(measurement, missing, ticks, True)) as parts:
+                        fresh = (part for _, part in parts)
+                        return measurement.merge(fresh if cached is None else cached.in_order(names, fresh))
+                except KeyboardInterrupt as stopped:
+                    stopped.add_note(NOT_KEPT)
+                    raise
             specification, labels = _specified(measurement)
             journal = stack.enter_context(self.store.opened(measurement.name(), specification, labels))
             self._fill(measurement, journal, progress)
@@ -622,7 +626,9 @@ class Running:
             try:
                 with contextlib.closing(flow(sent, blocks, ticks, SENT, ordered)) as parts:
                     for block, part in parts:
-                        ticks.of(block)(1.0)  # in the calling thread, where what it raises ends the run
+                        ticks(
+                            1.0 if ticks.costs is None else ticks.costs[block]
+                        )  # in the calling thread, where what it raises ends the run
                         yield block, part
             except (pickle.PicklingError, AttributeError, TypeError) as error:
                 if "pickle" not in str(error) and "local object" not in str(error):
@@ -634,7 +640,7 @@ class Running:
         elif not measurement.side_by_side:
             for block in blocks:
                 if block not in ticks.skipped:
-                    yield block, measurement.run(block, ticks.of(block))
+                    yield block, ticks.run(block)
         elif blocks:
             cpu = measurement.device.type == "cpu"
             most = self.workers if self.workers is not None else (os.cpu_count() or 1) if cpu else 1
@@ -644,16 +650,9 @@ class Running:
             if lock._is_owned():  # this thread waits for those of the pool, which would wait for it
                 lock = threading.RLock()
             pool = ThreadPoolExecutor(threads, initializer=_begin, initargs=(lock,))
-
-            def run(block: int) -> Part:
-                return measurement.run(block, ticks.of(block))
-
             tried = threads > 1 and self.workers is None and len(blocks) >= TRIED_FROM * threads
-            work = Turns(threads, run, ticks).run if tried else run
-
-            def started(block: int) -> Future[Part]:
-                return pool.submit(work, block)
-
+            work = Turns(threads, ticks).run if tried else ticks.run
+            started: Callable[[int], Future[Part]] = functools.partial(pool.submit, work)  # type: ignore[call-arg]
             try:
                 yield from flow(started, blocks, ticks, WAITING * threads, ordered)
             finally:
@@ -676,8 +675,8 @@ class Turns:
     two together; then it is decided.
     """
 
-    def __init__(self, threads: int, work: Callable[[int], Any], ticks: Ticks) -> None:
-        self.threads, self.work, self.ticks = threads, work, ticks
+    def __init__(self, threads: int, ticks: Ticks) -> None:
+        self.threads, self.ticks = threads, ticks
         self.allowed = 1
         self.alone: float | None = None
         self.together: list[tuple[float, float]] = []
@@ -693,7 +692,7 @@ class Turns:
         try:
             if self.ticks.given_up:  # while it waited for its turn
                 raise CancelledError
-            return self.work(block)
+            return self.ticks.run(block)
         finally:
             with self.changed:
                 self.running -= 1

@@ -223,8 +223,9 @@ def _draw(axes: Axes, curves: Sequence[Curve], labels: Sequence[str], chosen: bo
     small = drawing.is_small(axes)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    for curve, label, (colour, marker) in zip(curves, labels, _styles(), strict=False):
-        _draw_one(axes, curve, _entry(curve, label if chosen else _mathematics(label), small), colour, marker)
+    entries = _entries(curves, labels if chosen else [*map(_mathematics, labels)], small)
+    for curve, entry, (colour, marker) in zip(curves, entries, _styles(), strict=False):
+        _draw_one(axes, curve, entry, colour, marker)
     depths = np.unique(np.concatenate([curve.depths for curve in curves]))
     drawing.depth_ticks(axes, depths.tolist())
     low, high = axes.get_ylim()
@@ -280,12 +281,18 @@ def _draw_one(axes: Axes, curve: Curve, label: str, colour: str, marker: str) ->
         axes.plot(ends, height * ends**curve.slope, color=colour)
 
 
-def _entry(curve: Curve, label: str, small: bool) -> str:
-    if not curve.order:
-        return label
-    order = f"{curve.symbol} {curve.order}"
-    is_long = len(label) + len(order) > (TWO_LINES if small else 2 * TWO_LINES)
-    return f"{label}\n{order}" if is_long else f"{label}, {order}"
+def _entries(curves: Sequence[Curve], labels: Sequence[str], small: bool) -> list[str]:
+    """Return what a legend says: labels with orders, all in one line each, or all in two."""
+    orders = [f"{curve.symbol} {curve.order}" if curve.order else "" for curve in curves]
+    told = list(zip(labels, orders, strict=True))
+    longest = max(len(_written(label)) + len(order) for label, order in told)
+    between = "\n" if longest > (TWO_LINES if small else 2 * TWO_LINES) else ", "
+    return [f"{label}{between}{order}" if order else label for label, order in told]
+
+
+def _written(text: str) -> str:
+    """Return about what a label with mathtext shows: no "$", no braces, names of symbols for symbols."""
+    return re.sub(r"[${}\\]", "", re.sub(r"\\(mathrm|mathbf|mathit|text)\b", "", text))
 
 
 def _styles() -> list[tuple[str, str]]:

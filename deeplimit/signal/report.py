@@ -143,6 +143,11 @@ class StabilityReport(Report):
         return result
 
     @property
+    def confidence(self) -> float:
+        """The level of the growths' intervals."""
+        return self.hidden_growth.confidence
+
+    @property
     def broken(self) -> tuple[Bound, ...]:
         """The bounds that the data contradict."""
         return tuple(bound for bound in self.bounds if bound.holds is False)

@@ -20,7 +20,6 @@ from deeplimit.driving import (
     check_depths,
     functions_of,
     motions_in_words,
-    motions_of,
 )
 from deeplimit.driving.path import Grid, uniform_size
 from deeplimit.equations import Independent, Limit, Sharing, read_limit
@@ -102,7 +101,7 @@ def make_task(
         dtype = torch.float64 if quantity == GRADIENT else _natural_dtype(network, given)
     h0 = None if x is None else initial_layer(x, network.state_shape, seed, dtype)
     probe = torch.zeros(2, *network.state_shape) if h0 is None else h0[:2]
-    drives = motions_of(network.channels) or None
+    drives = sum(channel.motions for channel in network.channels) or None
     probe = probe.to(device, dtype)
     try_statistic(statistic, probe)
     equation = read_limit(given, probe, None if independent else drives)

@@ -71,8 +71,8 @@ def assert_converges(network: Any, limit: Any = None, *, rate: float | None = No
             the message is the report.
         TypeError, ValueError: as `compare`.
 
-    NOT checked: as in `compare`. At the default confidence of 0.95 one seed in 20 misses the rate of a right
-    limit.
+    NOT checked: as in `compare`. One seed in 20 misses the rate of a right limit, at most: the analyses of
+    depths="auto" share that twentieth, so that the report's own `confidence` is higher.
 
     Examples:
         >>> import deeplimit as dl

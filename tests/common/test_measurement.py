@@ -98,7 +98,7 @@ def test_interrupted_blocks_end_at_their_next_tick():
     [(1.0, 1.0, 4), (1.0, 1.9, 4), (1.0, 2.0, 1), (1.0, 4.0, 1)],
 )
 def test_blocks_run_side_by_side_where_two_of_them_end_sooner_so(alone, together, allowed):
-    turns = Turns(4, abs, None)
+    turns = Turns(4, None)
     assert turns.allowed == 1
     turns.note(0.0, alone)
     assert turns.allowed == 2

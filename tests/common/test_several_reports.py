@@ -187,6 +187,17 @@ def test_a_latex_table_keeps_its_rows_and_says_the_level(compared, tmp_path):
     assert "97.5 \\%" in (tmp_path / "t.tex").read_text(encoding="utf-8").splitlines()[5]
 
 
+def test_a_table_of_growths_has_the_level_of_their_intervals(stable):
+    assert list(dl.table(stable)["confidence"]) == [0.95, 0.95]
+
+
+def test_orders_stand_in_one_line_each_or_all_in_two(compared):
+    plain = dl.plot(compared, labels=["$\\mathrm{a}$", "b"], compact=True)
+    long = dl.plot(compared, labels=["a network of some name", "b"], compact=True)
+    for axes, lines in ((plain, 1), (long, 2)):
+        assert {len(text.get_text().splitlines()) for text in axes.get_legend().get_texts()} == {lines}
+
+
 def test_labels_that_are_left_out_tell_the_reports_apart(compared):
     assert list(dl.table(compared).index) == ["σ = tanh", "σ = relu"]
     assert list(dl.table([compared[0]] * 2).index) == ["1", "2"]

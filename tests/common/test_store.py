@@ -121,6 +121,10 @@ def test_an_interrupted_run_keeps_what_is_done(path):
     (note,) = stopped.value.__notes__
     assert note.startswith(f"{len(held)} of 9 ")
     assert str(path) in note
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        dl.measure(Late(9), workers=1)
+    (note,) = stopped.value.__notes__
+    assert "store=" in note
 
 
 @pytest.mark.nightly

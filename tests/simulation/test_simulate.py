@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from refusals import assert_refused, row
@@ -450,6 +451,9 @@ def test_the_command_writes_what_the_function_returns(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     end = dl.Trajectories.load("t.safetensors").states[16][0, -1].item()
     assert end == pytest.approx(1 - math.exp(-1), abs=1e-6)
+    table = ["simulate", "--quiet", "--width", "2", "--depths", "2,4", "--paths", "3", "--save", "t.csv"]
+    assert CliRunner().invoke(app, table).exit_code == 0
+    assert len(pandas.read_csv("t.csv")) == 3 * (3 + 5 + 5)  # of the limit, too
     assert CliRunner().invoke(app, ["simulate", "--steps", "4"]).exit_code == 2
 
 

@@ -662,6 +662,7 @@ def _report(
     seen = np.isfinite(slopes)
     # On a fractional path the order is that of the part that falls more slowly, however the sum bends.
     drifts = bool(seen.any()) and not (pairing.splits and pairing.reads is Reads.PATH)
+    drifts &= outcome.judgement.code != verdict.DOES_NOT  # of which nobody reads an order
     measures = pairing.correction is Correction.MEASURED
     reference_error = float(np.exp(moments.log_errors()[-1])) if measures else coupled.reference_error
     is_corrected = pairing.correction_over_layers is not Correction.NONE
