@@ -9,6 +9,7 @@ powers L^γ. Either way γ < 0 is the identity, γ = 0 stable, γ > 0 explosion.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +33,7 @@ from deeplimit.signal.growth_verdict import (
 )
 from deeplimit.signal.layer_time import Curve
 from deeplimit.signal.sizes import Sizes
-from deeplimit.statistics.power_law import MODEL_ERROR, NO_SAMPLING_NOISE, slopes_between
+from deeplimit.statistics.power_law import MODEL_ERROR, NO_SAMPLING_NOISE, line, slopes_between
 
 
 @dataclass(frozen=True)
@@ -184,9 +185,8 @@ def is_straighter_as_an_exponential(depths: np.ndarray, log_change: np.ndarray) 
     logs, apart = np.log(depths), []
     for exponential in (True, False):
         values, variances = _moments(log_change, exponential=exponential)
-        errors = np.sqrt(variances + MODEL_ERROR**2)
-        line = np.polyval(np.polyfit(logs, values, 1, w=1.0 / errors), logs)
-        apart.append(float((((values - line) / errors) ** 2).sum()))
+        fitted = line(logs, values, 1.0 / (variances + MODEL_ERROR**2))
+        apart.append(math.inf if fitted is None else fitted.chi2)
     return apart[0] < apart[1]
 
 

@@ -166,11 +166,13 @@ class Line:
         slope: the slope.
         spread: weighted sum of squares of x, centred as the fit was: the slope's inverse variance.
         misfit: as in `Regression`.
+        chi2: weighted sum of squared residuals.
     """
 
     slope: float
     spread: float
     misfit: float
+    chi2: float
 
     @property
     def error(self) -> float:
@@ -194,7 +196,7 @@ def line(x: np.ndarray, y: np.ndarray, weights: np.ndarray, *, through_origin: b
     slope = float(np.sum(weights * away * y)) / spread
     height = 0.0 if through_origin else np.sum(weights * y) / total
     chi2 = float(np.sum(weights * (y - height - slope * away) ** 2))
-    return Line(slope, spread, _chance(chi2, len(x) - (1 if through_origin else 2)))
+    return Line(slope, spread, _chance(chi2, len(x) - (1 if through_origin else 2)), chi2)
 
 
 def slope_weights(x: np.ndarray) -> np.ndarray:

@@ -624,6 +624,12 @@ def _judged(
     fits = [part.fit(errors) for part, errors in zip(estimated.parts, shown, strict=True)]
     intervals = [fit.interval(confidence) for fit in fits]
     slowest = min(fits, key=lambda fit: fit.rate)
+    if len(fits) > 1 and max(low for low, _ in intervals) < min(high for _, high in intervals):
+        # Which of the two is the slower one is not known: the lesser upper end of two errs twice as often.
+        intervals = [
+            (low, fit.interval(0.5 + confidence / 2)[1])
+            for fit, (low, _) in zip(fits, intervals, strict=True)
+        ]
     interval = min(low for low, _ in intervals), min(high for _, high in intervals)
     constant = constant_of(estimated.common, slowest.rate)
     return Outcome(judgement, estimated, floor, slowest.rate, interval, constant)

@@ -196,14 +196,17 @@ class NetworkDiagnosis(Report):
         if (found := self._known) is not None:
             told.append(("known", wording.what_is_known(found)))
             told.append(("to decide", wording.what_would_decide(found, bool(self.untrained))))
-        for stream in self.streams:
+        for number, stream in enumerate(self.streams):
+            of = f"stream {number}: " if len(self.streams) > 1 else ""
             depth = len(stream.names)
             outside = np.flatnonzero(stream.differs)
             told.append(
                 (
                     "influence",
-                    f"{stream.influence[0]:.3g} in the first of {depth} layers, {stream.influence[-1]:.3g} in"
-                    f" the last; equal layers have {stream.expected[0]:.3g} and {stream.expected[-1]:.3g}",
+                    f"{of}{stream.influence[0]:.3g} in the first of {depth} layers, "
+                    f"{stream.influence[-1]:.3g}"
+                    " in the last; independent layers of one size would have"
+                    f" {stream.expected[0]:.3g} and {stream.expected[-1]:.3g}",
                 )
             )
             told.append(
@@ -217,7 +220,9 @@ class NetworkDiagnosis(Report):
                 f"{stream.names[place]} ({stream.excess[place]:+.2g})" for place in outside[:SHOWN]
             )
             more = f", and {len(outside) - SHOWN} more" if len(outside) > SHOWN else ""
-            told.append(("", f"unlike an equal layer on the same state: {named or 'none'}{more}"))
+            told.append(
+                ("", f"layers with another influence than such a layer here: {named or 'none'}{more}")
+            )
         for each in self.objects:
             if each.what != WEIGHTS and not each.name.endswith(", mean"):
                 pairs = each.merging.pairs
