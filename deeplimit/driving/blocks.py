@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from typing import Any, Protocol, final, overload
 
 import torch
@@ -210,6 +210,40 @@ def blocks_of(factory: Factory, depth: int) -> list[nn.Module]:
     if len(blocks) != depth:
         raise ValueError(f"factory({depth}) must return {depth} blocks, one per layer; got {len(blocks)}.")
     return blocks
+
+
+@final
+@dataclass(frozen=True)
+class ListOf:
+    """Returns the list of this name of every model that a factory makes; nothing else is in their forward."""
+
+    factory: Factory
+    name: str
+
+    def __call__(self, depth: int) -> list[nn.Module]:
+        return list(self.factory(depth).get_submodule(self.name))
+
+    @property
+    def __name__(self) -> str:
+        return str(getattr(self.factory, "__name__", type(self.factory).__name__))
+
+
+def factory_of_blocks(factory: Factory, depth: int, shape: Shape) -> Factory:
+    """Return what makes the blocks of models whose forward calls one list of `depth` blocks in order.
+
+    That is tried on a state. Any other factory is returned as it is.
+    """
+    model = factory(depth)
+    if not isinstance(model, nn.Module) or isinstance(model, (nn.Sequential, nn.ModuleList)):
+        return factory
+    h = torch.randn(1, *shape)
+    for name, blocks in model.eval().named_modules():
+        if isinstance(blocks, (nn.Sequential, nn.ModuleList)) and len(blocks) == depth:
+            with torch.no_grad(), suppress(Exception):  # a list of no blocks, whatever it raises
+                whole, each = model(h.clone()), reduce(lambda state, block: block(state), blocks, h.clone())
+                if isinstance(whole, Tensor) and whole.shape == h.shape and torch.allclose(whole, each):
+                    return ListOf(factory, name)
+    return factory
 
 
 class BlocksPath(Path):

@@ -32,7 +32,7 @@ from deeplimit.driving import (
     critical_exponent,
     together,
 )
-from deeplimit.driving.blocks import blocks_of
+from deeplimit.driving.blocks import blocks_of, factory_of_blocks
 from deeplimit.equations import Limit
 from deeplimit.layers import Inner, ModifiedRes1, ModuleBlocks, Recursion, Res1, Res2, Res3, activations
 from deeplimit.layers.activations import Activation
@@ -468,7 +468,8 @@ def module_network(
 
     Args:
         factory: Function of the depth that returns as many blocks, as an `nn.Sequential`, `nn.ModuleList` or
-            list. Each is called on one state at a time, (1, *shape), in evaluation mode.
+            list; or a model, or its class, whose forward calls one such list in order, which is tried. Each
+            is called on one state at a time, (1, *shape), in evaluation mode.
         width: Shape of a state: an integer d for vectors, or a tuple such as (channels, height, width).
 
     Raises:
@@ -501,6 +502,7 @@ def module_network(
     shape = _shape(width)
     with seeded(0):
         with validation.noted(f"deeplimit called the factory with depth {TRIED} to try it."):
+            factory = factory_of_blocks(factory, TRIED, shape)
             blocks, again = blocks_of(factory, TRIED), blocks_of(factory, TRIED)
         keeps = any(block is other for block in blocks for other in again)
     law = FreshBlocks(factory, keeps, shape, keeps or _same_numbers(blocks, again))
@@ -521,7 +523,8 @@ def _same_numbers(first: Sequence[nn.Module], second: Sequence[nn.Module]) -> bo
 
 def network_of(value: object, x: Tensor | None, name: str = "resnet") -> ResidualNetwork:
     """Return a network as it is, and one of the blocks that a factory builds for states shaped as x."""
-    factory = callable(value) and not isinstance(value, (type, nn.Module, ResidualNetwork))
+    is_module = isinstance(value, type) and issubclass(value, nn.Module)
+    factory = is_module or (callable(value) and not isinstance(value, (type, nn.Module, ResidualNetwork)))
     if not factory or x is None or getattr(value, "__module__", "").startswith("deeplimit."):
         return checked_network(value, name)
     if not isinstance(x, Tensor) or x.ndim < 2:

@@ -564,7 +564,4 @@ def measured_without_theorem(network: Network) -> str:
         return "identify(factory, x) measures which exponent and which limit these blocks have."
     independent = all(facts.dependence == Dependence.INDEPENDENT for facts in laws(network))
     in_law = "; compare_laws(resnet, limit) takes a LawLimit or a torchsde object, too" if independent else ""
-    return (
-        f"Your limit needs no theorem: compare(resnet, limit) measures it path by path{in_law}."
-        " What an exponent does to the signal needs no limit: stability(resnet)."
-    )
+    return f"Your limit needs no theorem: compare(resnet, limit) measures it path by path{in_law}."

@@ -30,9 +30,39 @@ def test_verbs_say_what_was_passed_and_what_takes_it(verb, passed):
 
 @pytest.mark.parametrize("verb", [dl.compare, dl.compare_laws])
 def test_a_comparison_of_a_module_names_the_call_that_identifies_it(verb):
-    assert_refused(lambda: verb(Net, x=torch.ones(1, 2)), TypeError, "identify(Net, x)", "module_network(")
-    assert_refused(lambda: verb(Net()), TypeError, "identify(factory, x)", "module_network(")
+    assert_refused(lambda: verb(Net), TypeError, "identify(Net, x)", "compare(Net, limit, x)")
+    assert_refused(lambda: verb(Net()), TypeError, "identify(factory, x)", "compare_laws(factory, limit, x)")
     assert_refused(lambda: verb(lambda depth: Net(), x=torch.ones(1, 2)), TypeError, "identify(factory, x)")
+
+
+class Chain(torch.nn.Module):
+    """A model whose forward calls its blocks in order, and nothing else, unless it has a head."""
+
+    def __init__(self, depth, head=False):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(2, 2) for _ in range(depth))
+        self.head = torch.nn.Linear(2, 2) if head else torch.nn.Identity()
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+@pytest.mark.parametrize("factory", [Chain, lambda depth: Chain(depth)], ids=["class", "function"])
+def test_a_model_of_blocks_alone_is_its_blocks(factory):
+    x, how = torch.ones(1, 2), {"depths": [2, 4, 6], "draws": 20}
+    found = dl.stability(factory, x=x, **how)
+    same = dl.stability(lambda depth: list(factory(depth).layers), x=x, **how)
+    assert (found.log_hidden_ratio == same.log_hidden_ratio).all()
+
+
+def test_a_model_with_more_than_blocks_is_refused():
+    assert_refused(
+        lambda: dl.stability(lambda depth: Chain(depth, head=True), x=torch.ones(1, 2)),
+        TypeError,
+        "identify(factory, x)",
+    )
 
 
 @pytest.mark.parametrize("passed", [Net, Net(), 3], ids=["a module's class", "a module", "a number"])

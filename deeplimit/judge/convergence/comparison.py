@@ -258,7 +258,9 @@ def compare(
         ('converges', True)
     """
     started, given = time.perf_counter(), {**locals()}
-    if issubclass(resnet if isinstance(resnet, type) else type(resnet), nn.Module):
+    if isinstance(resnet, nn.Module) or (
+        x is None and isinstance(resnet, type) and issubclass(resnet, nn.Module)
+    ):
         raise whole_modules.refusal(resnet)
     resnet = network_of(resnet, x)
     paths_of = partial(

@@ -181,7 +181,9 @@ def _planner(
     dtype: object,
 ) -> Callable[[tuple[int, ...], int], Plan]:
     """Return what is to be drawn, by depths and number of draws; raise as `compare_laws` says."""
-    if issubclass(resnet if isinstance(resnet, type) else type(resnet), nn.Module):
+    if isinstance(resnet, nn.Module) or (
+        x is None and isinstance(resnet, type) and issubclass(resnet, nn.Module)
+    ):
         raise whole_modules.refusal(resnet)
     resnet = network_of(resnet, x)
     if resnet.facts.deterministic and all(channel.is_separate for channel in resnet.channels):
