@@ -16,6 +16,7 @@ from refusals import assert_refused, row
 from scipy.linalg import hadamard
 
 import deeplimit as dl
+from deeplimit.common.global_state import seeded
 from deeplimit.common.randomness import Purpose
 from deeplimit.judge.solver import runs, solver_check, verdict, wording
 from deeplimit.judge.solver.shared_path import draw
@@ -744,3 +745,19 @@ def test_a_high_order_that_reaches_the_references_error_is_no_float32(order):
     report = dl.check_solver(taylor(order), fine, problem.x, order=float(order))
     assert report.verdict == "documented order"
     assert report.rate_interval[0] < order < report.rate_interval[1]
+
+
+def test_a_module_of_float32_is_solved_in_float64_and_left_as_it_is():
+    class Field(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            with seeded(0):
+                self.linear = torch.nn.Linear(2, 2)
+
+        def forward(self, t, h):
+            return torch.tanh(self.linear(h))
+
+    field = Field()
+    report = dl.check_solver("rk4", field, torch.ones(3, 2))
+    assert (report.verdict, report.documented) == ("documented order", 4.0)
+    assert field.linear.weight.dtype == torch.float32

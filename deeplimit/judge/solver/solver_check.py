@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import logging
 import math
@@ -10,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from scipy import special
-from torch import Tensor
+from torch import Tensor, nn
 
 from deeplimit.common import validation
 from deeplimit.common.global_state import by_default
@@ -128,7 +130,8 @@ def check_solver(
             brownian, times). It returns the states (P, d) at the last time, or (len(times), P, d) at all.
             `brownian(s, t)` is B_t - B_s (P, m), with `return_U=True` and `return_A=True` for Lévy areas as
             in torchsde; it is None for an ODE.
-        equation: an `SDE` or `ODE`, a torchsde object, or a function f(t, h).
+        equation: an `SDE` or `ODE`, a torchsde object, or a function f(t, h). A copy of a module is taken to
+            float64.
         x: initial states (n, d); path i starts at row i mod n. An ODE runs from every row once.
         steps: numbers of equal steps, increasing; they should double. By default 16 to 256; with
             paths="auto", errors that fall faster than documented or by no power law, and limits that stay
@@ -213,7 +216,9 @@ def check_solver(
 
 
 def read_equation(equation: Any, x: Tensor) -> SDE | ODE:
-    """Return what a user gave as an equation, or refuse it."""
+    """Return what a user gave as an equation, or refuse it; a module is copied in float64."""
+    if isinstance(equation, nn.Module) and _is_narrow(equation):
+        equation = copy.deepcopy(equation).double()
     with validation.noted(
         "solvers are checked in float64; module.double() converts an equation's parameters."
     ):
@@ -224,6 +229,12 @@ def read_equation(equation: Any, x: Tensor) -> SDE | ODE:
             f" {validation.named(equation)}; compare a network with this limit by dl.compare."
         )
     return found
+
+
+def _is_narrow(module: nn.Module) -> bool:
+    """Whether some of its parameters or buffers are of a narrower type."""
+    held = (*module.parameters(), *module.buffers())
+    return any(each.is_floating_point() and each.dtype != torch.float64 for each in held)
 
 
 def _read_reference(reference: object, equation: SDE | ODE) -> str:
