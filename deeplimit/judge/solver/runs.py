@@ -132,6 +132,7 @@ def _steps_of(scheme: Scheme) -> Run:
     return run
 
 
+@torch.no_grad()
 def _exact(equation: Any, x: Tensor, brownian: Any, times: Tensor) -> Tensor:
     return torch.stack([_solution(equation, float(time), x, brownian) for time in times])
 
@@ -309,6 +310,7 @@ def _drawn(plan: Plan, block: int, count: int, purpose: Purpose, *more: Any) -> 
         return draw(plan.intervals, plan.fine_steps, shape, plan.areas, plan.seed, block, purpose, *more)
 
 
+@torch.no_grad()
 def _ode_reference(plan: Plan, x: Tensor) -> tuple[Tensor | None, Tensor | None]:
     if plan.reference == "none":
         return None, None

@@ -251,6 +251,7 @@ def _brownian(plan: _Plan, i: int) -> Any:
     )
 
 
+@torch.no_grad()
 def _reference(plan: _Plan, x: Tensor, brownian: Any) -> tuple[Tensor, float]:
     round_off = float(np.finfo(float).eps)
     end = torch.tensor(1.0, dtype=x.dtype)
@@ -262,7 +263,7 @@ def _reference(plan: _Plan, x: Tensor, brownian: Any) -> tuple[Tensor, float]:
                 brownian(0.0, 1.0).reshape(1, *plan.equation.brownian_shape(x)),  # type: ignore[union-attr]
             )
         )
-        found: Tensor = plan.equation.solution(end, x, *noise).detach()
+        found: Tensor = plan.equation.solution(end, x, *noise)
         return found, round_off * float(found.norm())
     ends = torch.tensor([0.0, 1.0], dtype=x.dtype)
     fine, coarse = (
