@@ -173,9 +173,14 @@ class NetworkDiagnosis(Report):
     @property
     def headline(self) -> str:
         """In how many objects the order of layers is real, and what they are as a function of depth."""
-        counts = Counter(each.verdict for each in self.objects)
+        counts = Counter(
+            wording.ORDERED
+            if each.verdict == LayersVerdict.CANNOT_TELL and each in self.ordered
+            else wording.LAYERS[each.verdict]
+            for each in self.objects
+        )
         several = f"{self.replicates} networks, " if self.replicates > 1 else ""
-        words = "; ".join(f"{wording.LAYERS[code]} ({count})" for code, count in counts.most_common())
+        words = "; ".join(f"{said} ({count})" for said, count in counts.most_common())
         count, level = len(self.objects), f"level {100 * LEVEL:g} % over all"
         objects = f"{count} object{'s' * (count != 1)}"
         undecided = sum(each.correlation == UNDECIDED for each in self.objects)

@@ -24,6 +24,8 @@ AS_STORED = (
     " loaded modules has them), {}"
 )
 """How a reason, in braces, begins where the forward was not seen: sizes, and their verdicts, lack factors."""
+ORDERED = "in an order whose kind is open"
+"""What is said of layers whose order is real, where nobody can tell more."""
 LAYERS = {
     LayersVerdict.COPIES: "copies of one another",
     LayersVerdict.INDEPENDENT: "independent",
