@@ -232,3 +232,40 @@ def test_errors_as_large_as_the_limits_movement_let_no_other_limit_pass(drift):
     assert dl.compare(network, **fixed).verdict == "converges"
     wrong = dl.compare(network, slow(drift), **fixed)
     assert (wrong.verdict, wrong.rule) == ("cannot tell", "may_remain")
+
+
+@pytest.mark.parametrize(
+    ("altered", "asks"),
+    [
+        ({}, Asks.DEPTH),
+        ({"floor_upper": 0.02}, None),
+        ({"predicted_rate": 0.5, "rate_interval": (0.45, 0.55)}, None),
+        ({"depths": np.array([64, 128, 256, 512, 1024])}, None),
+    ],
+)
+def test_a_limit_of_no_theorem_has_to_leave_no_room_for_another_one(altered, asks):
+    """Without the drift of coloured weights of width 16 three of three comparisons converged at depth 256."""
+    report = dl.compare(dl.res1(2, "tanh"), depths=[16, 32, 64], paths=16)
+    plain = {
+        "verdict": "converges",
+        "predicted_rate": None,
+        "rate": 0.5,
+        "depths": np.array([16, 32, 64, 128, 256]),
+        "floor_upper": 0.12,
+    }
+    made = {**plain, **altered}
+    errors = made["depths"].astype(float) ** -0.5
+    found = dataclasses.replace(report, errors=errors, **made)
+    request = comparison.Comparing(None, 0.95).request(found)
+    assert (None if request is None else request.order[0]) == asks
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("factor", "verdicts"), [(1.0, {"converges"}), (0.0, {"cannot tell", "does not converge"})]
+)
+def test_coloured_weights_need_their_drift(factor, verdicts):
+    network = dl.res1(12, "tanh", weights=dl.AR1(0.5))
+    right = network.limit()
+    limit = dl.ColouredSDE(network.recursion.activation, right.response, factor * right.memory, 12)
+    assert dl.compare(network, limit).verdict in verdicts

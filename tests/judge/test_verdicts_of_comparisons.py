@@ -255,6 +255,15 @@ def reserved(**altered):
     return all_said(caveats(numbers), numbers, OF_THE_NUMBERS)
 
 
+def test_where_both_parts_fall_and_their_sum_does_not_the_error_is_the_references():
+    """As of Milstein's recursion: .0061 was printed for 0.0005."""
+    flat = np.array([0.0070, 0.0061])
+    (told,) = reserved(errors=flat, parts_fall=1.3, predicted=None)
+    assert "reference=" in told
+    assert not reserved(errors=flat, parts_fall=0.1, predicted=None)  # a limit that is another one
+    assert not reserved(parts_fall=0.7)
+
+
 def test_where_nothing_differs_no_reference_has_to_be_better():
     coarse = {"reference_error": 1.0, "rounding": 1.0}
     assert len(reserved(**coarse)) == 2

@@ -691,6 +691,10 @@ def _report(
         drift=float(np.ptp(slopes[seen][[0, -1]])) if drifts else 0.0,
         drift_error=float(np.hypot(*slope_errors[seen][[0, -1]])) if drifts else 0.0,
         reference_error=coupled.reference_error,
+        parts_fall=min(
+            float(part.shown.log_errors[0] - part.shown.log_errors[-1]) if task.splits else 0.0
+            for part in outcome.estimated.parts
+        ),
         rounding=rounding(task),
         swollen=measures and _differ(raw, errors, 1.5),
         narrow=task.dtype == torch.float32,

@@ -147,9 +147,10 @@ def leaves_room(report: CompareReport) -> bool:
     if report.verdict != ConvergenceVerdict.CONVERGES or report.predicted_rate is not None:
         return False
     order = report.rate if np.isfinite(report.rate) else 0.5
-    first = report.errors[0] * (report.depths[0] / DEFAULT.depths[0]) ** order
-    remains = math.sqrt(max(report.floor_upper, 0.0)) * report.errors[-1]
-    return bool(remains > ROOM * first)
+    # Shares are those of both parts together, where there are two: their sum may cancel.
+    sizes = np.sqrt(sum(part.errors**2 for part in report.parts)) if report.parts else report.errors
+    first = sizes[0] * (report.depths[0] / DEFAULT.depths[0]) ** order
+    return bool(math.sqrt(max(report.floor_upper, 0.0)) * sizes[-1] > ROOM * first)
 
 
 def sampling_share(report: CompareReport) -> float:

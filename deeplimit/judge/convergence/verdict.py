@@ -402,6 +402,9 @@ HEAVY = 100.0
 """Kurtosis from which a few paths dominate an average (Giles' warning for multilevel Monte Carlo)."""
 FEW = 100
 """Fewer paths leave the covariance between depths poorly known."""
+WORSE, SLIGHT = 2.0, 0.2
+"""How many times as steep, in logarithms, both parts of an error fall as their sum, from which the sum is
+that of the reference's error; and a fall that is none."""
 CLOSE = 0.05
 """A disturbance above this share of the smallest error is mentioned."""
 STEEPER = 0.3
@@ -426,6 +429,7 @@ class Numbers:
         unknown: what the theorem assumes, and nobody knows of this network, as sentences.
         drift, drift_error: change of the local slope from the first to the last, and its standard error.
         reference_error, rounding: size of the reference solution's error and of round-off.
+        parts_fall: logarithm of how many times both parts fall from the coarsest on; 0 for one part.
         medians: whether errors are medians over paths.
         swollen: whether taking the reference's error out changes some error by more than half.
         narrow: whether states are float32.
@@ -452,6 +456,7 @@ class Numbers:
     unknown: tuple[str, ...] = ()
     medians: bool = False
     equal: bool = False
+    parts_fall: float = 0.0
 
     @property
     def steepness(self) -> float:
@@ -493,6 +498,9 @@ def caveats(n: Numbers) -> Iterator[tuple[str, bool]]:
     yield "tails_are_heavy", n.kurtosis.max(initial=0.0) > HEAVY
     # The solver's tolerance shows.
     yield "reference_is_coarse", n.reference_error > CLOSE * n.smallest and not n.equal
+    # Both parts fall and their sum does not: what is left is the reference's, of hardly shorter steps.
+    sum_falls = n.steepness * np.log(n.depths[-1] / n.depths[0])
+    yield "reference_is_worse", n.parts_fall > WORSE * max(sum_falls, SLIGHT)
     # The correction is large.
     yield "reference_changes_errors", n.swollen
     # Errors are near round-off.

@@ -229,6 +229,11 @@ OF_THE_NUMBERS: Sentences[Numbers] = {
         f"the reference solution's error, about {n.reference_error:.1e}, is close to the smallest error"
         f" {n.smallest:.1e}; give a smaller tolerance=."
     ),
+    "reference_is_worse": lambda n: (
+        f"both parts fall {math.exp(n.parts_fall):.2g}-fold, and the errors"
+        f" {n.errors[0] / n.errors[-1]:.2g}-fold: the network is nearer to the limit than the reference,"
+        " whose error these are. Order and parts do not depend on it; a larger reference= makes it smaller."
+    ),
     "reference_changes_errors": lambda n: (
         "the reference solution's error changes some errors by more than half; give a larger reference=."
     ),
