@@ -208,3 +208,13 @@ def test_an_asserted_limit_passes_and_a_wrong_one_or_a_wrong_rate_fails():
         dl.testing.assert_converges(network, dl.Independent(network.limit()), **given)
     with pytest.raises(AssertionError):
         dl.testing.assert_converges(network, rate=1.0, **given)
+
+
+@pytest.mark.parametrize(("floor", "verdict"), [(0.002, "cannot tell"), (0.0, "power law")])
+def test_errors_that_fall_ever_more_slowly_are_no_power_law(floor, verdict):
+    """Their slopes are .96, .92, .85 and .73, and known exactly."""
+    steps = np.array([16, 32, 64, 128, 256])
+    factor = np.abs(np.random.default_rng(0).standard_normal((300, 1)))
+    report = dl.order(factor * (1 / steps + floor), steps)
+    assert report.verdict == verdict
+    assert (report.rule == "keep_slowing_down") == (floor > 0)

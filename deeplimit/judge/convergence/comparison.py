@@ -120,7 +120,8 @@ class Comparing(Study[CompareReport]):
 
     def request(self, report: CompareReport) -> SampleSizeRequest | None:
         if report.verdict != ConvergenceVerdict.CANNOT_TELL:
-            asks = Asks.DEPTH if contradicts(report) or leaves_room(report) else None
+            unsettled = leaves_room if report.predicted_rate is None else contradicts
+            asks = Asks.DEPTH if unsettled(report) else None
         else:
             asks = ASKS.get(report.rule, Asks.EITHER)
         if asks is None:
@@ -144,7 +145,7 @@ def leaves_room(report: CompareReport) -> bool:
     AR(1) weights of width 16 have a Wong-Zakai drift that moves states by as much as 600 layers are off by.
     Without it, three of three comparisons at depth 256 let up to a third of the deepest square remain.
     """
-    if report.verdict != ConvergenceVerdict.CONVERGES or report.predicted_rate is not None:
+    if report.verdict != ConvergenceVerdict.CONVERGES:
         return False
     order = report.rate if np.isfinite(report.rate) else 0.5
     # Shares are those of both parts together, where there are two: their sum may cancel.

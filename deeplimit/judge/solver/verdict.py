@@ -118,6 +118,10 @@ def order(e: OrderEvidence) -> verdict.RuleByRule[OrderVerdict]:
     yield _UNCLEAR, "may_not_fall", not e.interval[0] > 0
     # A large floor is not improbable enough.
     yield _UNCLEAR, "may_level_off", e.fit is not None and not e.fit.floor.probability <= DOUBTFUL
+    # They fall more and more slowly: towards a floor, or a smaller order.
+    slows = e.fit is not None and e.fit.slopes[-1] < e.fit.slopes[0]
+    drifts = e.fit is not None and keeps_drifting(e.fit.slopes, e.fit.slope_errors)
+    yield _UNCLEAR, "keep_slowing_down", slows and drifts
     # What remains: errors fall, and no large floor is in sight.
     yield OrderVerdict.POWER_LAW, "fall", True
 

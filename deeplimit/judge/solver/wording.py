@@ -146,6 +146,11 @@ ORDER: Sentences = {
         f"up to {100 * r.floor_upper:.0f} % of the squared error at {r.steps[-1]} steps may remain at"
         f" infinitely many; take {_paths_or(r)}more steps"
     ),
+    "keep_slowing_down": lambda r: (
+        f"the errors fall more and more slowly, with slope {r.local_slopes[0]:.2f} between the first two"
+        f" levels and {r.local_slopes[-1]:.2f} between the last two: something remains, or another order"
+        " takes over; take more steps"
+    ),
     "fall": lambda r: (
         f"errors fall at order {r.rate:.3f}, and at most {100 * r.floor_upper:.0f} % of the squared error at"
         f" {r.steps[-1]} steps remains at infinitely many"
