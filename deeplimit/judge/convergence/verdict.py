@@ -499,7 +499,7 @@ def caveats(n: Numbers) -> Iterator[tuple[str, bool]]:
     # The solver's tolerance shows.
     yield "reference_is_coarse", n.reference_error > CLOSE * n.smallest and not n.equal
     # Both parts fall and their sum does not: what is left is the reference's, of hardly shorter steps.
-    sum_falls = n.steepness * np.log(n.depths[-1] / n.depths[0])
+    sum_falls = n.steepness * np.log(n.depths[-1] / n.depths[0]) if n.parts_fall else 0.0
     yield "reference_is_worse", n.parts_fall > WORSE * max(sum_falls, SLIGHT)
     # The correction is large.
     yield "reference_changes_errors", n.swollen
