@@ -103,6 +103,7 @@ def test_rules_on_means_of_solvers_stay():
 ROWS = np.array(
     [[0.5, 0.3, 0.2], [0.4, 0.2, 0.1], [0.3, 0.2, 0.1], [0.2, 0.1, 0.1], [0.4, 0.2, 0.1], [0.5] * 3]
 )
+STEADY, SLOWING = np.full(4, 0.6), np.array([0.96, 0.92, 0.85, 0.73])
 ORDERS = {
     "errors": [ROWS, ROWS * NONE, ROWS * 0.0],
     "kept": [ROWS, ROWS[:5], ROWS[:0], ROWS * 1e-13],
@@ -113,9 +114,10 @@ ORDERS = {
     "fit": [
         None,
         *(
-            SimpleNamespace(floor=floor, uncertain=uncertain)
+            SimpleNamespace(floor=floor, uncertain=uncertain, slopes=slopes, slope_errors=np.zeros(4))
             for floor in FLOORS
             for uncertain in (False, True)
+            for slopes in (STEADY, SLOWING)
         ),
     ],
     "interval": [(0.5, 0.7), (-0.1, 0.1), (0.0, 0.5), (-0.1, 0.4)],
@@ -130,7 +132,7 @@ def test_rules_on_errors_that_somebody_has_stay():
 @pytest.mark.parametrize(("epsilons", "rule"), [(999.5, "level_off_near_round_off"), (1000.5, "level_off")])
 def test_errors_of_fewer_than_a_thousand_epsilons_may_be_round_off(epsilons, rule):
     usual = {name: choices[0] for name, choices in ORDERS.items()}
-    fit = SimpleNamespace(floor=FLOORS[3], uncertain=False)
+    fit = SimpleNamespace(floor=FLOORS[3], uncertain=False, slopes=STEADY, slope_errors=np.zeros(4))
     given = {"kept": np.full((6, 3), epsilons * 1e-16), "resolution": 1e-16, "fit": fit}
     assert decided(of_solvers.order, of_solvers.OrderEvidence(**usual | given)).endswith(f": {rule}")
 

@@ -692,7 +692,9 @@ def _report(
         drift_error=float(np.hypot(*slope_errors[seen][[0, -1]])) if drifts else 0.0,
         reference_error=coupled.reference_error,
         parts_fall=min(
-            float(part.shown.log_errors[0] - part.shown.log_errors[-1]) if task.splits else 0.0
+            float(part.shown.log_errors[0] - part.shown.log_errors[-1])
+            if task.splits and np.isfinite(part.shown.log_errors).all()
+            else 0.0
             for part in outcome.estimated.parts
         ),
         rounding=rounding(task),
