@@ -189,7 +189,7 @@ SENT = 1024
 WAITING = 8
 """How many blocks per thread are submitted at a time, so that none waits for a slow one before it."""
 
-NOT_KEPT = "Nothing is kept. With store='runs.sqlite' what is done would be, and the same call would go on."
+NOT_KEPT = "Nothing is kept. With store='runs.sqlite' the same call would go on from what was done."
 WHAT_IS_DONE = "What is done is in the store, if there is one: call again with a new executor."
 
 
@@ -626,9 +626,8 @@ class Running:
             try:
                 with contextlib.closing(flow(sent, blocks, ticks, SENT, ordered)) as parts:
                     for block, part in parts:
-                        ticks(
-                            1.0 if ticks.costs is None else ticks.costs[block]
-                        )  # in the calling thread, where what it raises ends the run
+                        # In the calling thread, where what it raises ends the run.
+                        ticks(1.0 if ticks.costs is None else ticks.costs[block])
                         yield block, part
             except (pickle.PicklingError, AttributeError, TypeError) as error:
                 if "pickle" not in str(error) and "local object" not in str(error):

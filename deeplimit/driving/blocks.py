@@ -215,7 +215,7 @@ def blocks_of(factory: Factory, depth: int) -> list[nn.Module]:
 @final
 @dataclass(frozen=True)
 class ListOf:
-    """Returns the list of this name of every model that a factory makes; nothing else is in their forward."""
+    """A factory of the blocks of models that another factory makes: their list of this name."""
 
     factory: Factory
     name: str
@@ -231,19 +231,27 @@ class ListOf:
 def factory_of_blocks(factory: Factory, depth: int, shape: Shape) -> Factory:
     """Return what makes the blocks of models whose forward calls one list of `depth` blocks in order.
 
-    That is tried on a state. Any other factory is returned as it is.
+    That is tried on a state, and again at four times the depth: a model may do more after every few blocks.
+    Any other factory is returned as it is.
     """
-    model = factory(depth)
-    if not isinstance(model, nn.Module) or isinstance(model, (nn.Sequential, nn.ModuleList)):
+    found = _list_of_blocks(factory(depth), depth, shape)
+    if found is None or found != _list_of_blocks(factory(4 * depth), 4 * depth, shape):
         return factory
+    return ListOf(factory, found)
+
+
+def _list_of_blocks(model: Any, depth: int, shape: Shape) -> str | None:
+    """Return the name of the list whose blocks are all that a model calls; None if there is none."""
+    if not isinstance(model, nn.Module) or isinstance(model, (nn.Sequential, nn.ModuleList)):
+        return None
     h = torch.randn(1, *shape)
     for name, blocks in model.eval().named_modules():
         if isinstance(blocks, (nn.Sequential, nn.ModuleList)) and len(blocks) == depth:
             with torch.no_grad(), suppress(Exception):  # a list of no blocks, whatever it raises
                 whole, each = model(h.clone()), reduce(lambda state, block: block(state), blocks, h.clone())
                 if isinstance(whole, Tensor) and whole.shape == h.shape and torch.allclose(whole, each):
-                    return ListOf(factory, name)
-    return factory
+                    return str(name)
+    return None
 
 
 class BlocksPath(Path):

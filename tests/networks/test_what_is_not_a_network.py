@@ -57,6 +57,19 @@ def test_a_model_of_blocks_alone_is_its_blocks(factory):
     assert (found.log_hidden_ratio == same.log_hidden_ratio).all()
 
 
+class Halved(Chain):
+    """A chain that halves its state after every fourth block, which two blocks do not show."""
+
+    def forward(self, x):
+        for place, layer in enumerate(self.layers):
+            x = layer(x) / (2 if place % 4 == 3 else 1)
+        return x
+
+
+def test_a_model_that_does_more_after_some_blocks_is_refused():
+    assert_refused(lambda: dl.stability(Halved, x=torch.ones(1, 2)), TypeError, "identify(factory, x)")
+
+
 def test_a_model_with_more_than_blocks_is_refused():
     assert_refused(
         lambda: dl.stability(lambda depth: Chain(depth, head=True), x=torch.ones(1, 2)),

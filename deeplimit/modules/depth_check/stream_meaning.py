@@ -85,7 +85,7 @@ class Evidence:
 
     @property
     def is_forgotten(self) -> bool:
-        """Whether the gradient does so: what branches add hides it in the state, -h + f(h) say."""
+        """Whether the gradient shrinks so. In h + (f(h) - a h) the state need not."""
         gradients = [value for value in self.gradient_growth if value is not None]
         whole = len(gradients) == len(self.sums) and self.excess is not None and self.excess.is_below
         return whole and self._fades(gradients)

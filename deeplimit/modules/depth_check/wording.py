@@ -54,8 +54,8 @@ OF_A_STREAM: Sentences[Evidence] = {
     ),
     "is_forgotten": lambda e: (
         f"the gradient at the first state is {e.gradient_growth[0]:.3g} times that at the last at the"
-        f" smallest depth and {e.gradient_growth[-1]:.3g} times at the largest: every layer takes a part of"
-        " the state away, and adds as much anew"
+        f" smallest depth and {e.gradient_growth[-1]:.3g} times at the largest: branches replace the state,"
+        " and the last one does not depend on the first"
     ),
     "grows_by_earlier_states": lambda e: (
         f"{_power_of_depth(e)}, and its branches do not explain that: earlier states, or something else, are"
