@@ -8,6 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from operator import methodcaller
 from typing import Any, Final, ParamSpec, TypeVar
 
 import numpy as np
@@ -20,6 +21,9 @@ ERRORS: Final = {"divide": "warn", "over": "warn", "under": "ignore", "invalid":
 """What numpy does with numbers out of range unless it is told otherwise."""
 PRECISION: Final = torch.float32
 PLACES: Final = ("cpu", "cuda")
+
+__tracebackhide__ = methodcaller("errisinstance", AssertionError)
+"""pytest shows the test, not these lines, where an assertion fails in a module that has this name."""
 
 
 def by_default(function: Callable[Given, Returned]) -> Callable[Given, Returned]:

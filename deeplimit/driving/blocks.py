@@ -199,7 +199,8 @@ def blocks_of(factory: Factory, depth: int) -> list[nn.Module]:
     built = factory(depth)
     if not isinstance(built, (nn.Sequential, nn.ModuleList, list, tuple)):
         raise TypeError(
-            f"factory({depth}) must return its blocks in order, as an nn.Sequential, nn.ModuleList or list;"
+            f"factory({depth}) must return its blocks in order, as an nn.Sequential, nn.ModuleList or list,"
+            " or a model whose forward calls one such list and nothing else;"
             f" got {validation.named(built)}. identify(factory, x) and check_depth(factory) take whole"
             " models."
         )

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deeplimit.common.global_state import __tracebackhide__  # noqa: F401
+
 SEED = 20_26
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from deeplimit.common.global_state import by_default
+from deeplimit.common.global_state import __tracebackhide__, by_default  # noqa: F401
 from deeplimit.modules.depth_check import Rule
 from deeplimit.modules.training_check import TrainingCheckReport, check_training
 from deeplimit.modules.training_check.runs import Factory, Optimizers

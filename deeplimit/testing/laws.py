@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
-from deeplimit.common.global_state import by_default
+from deeplimit.common.global_state import __tracebackhide__, by_default  # noqa: F401
 from deeplimit.driving import (
     Channel,
     ChannelKind,

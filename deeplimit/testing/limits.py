@@ -16,7 +16,7 @@ from scipy import stats
 from torch import Tensor
 
 from deeplimit.common import validation
-from deeplimit.common.global_state import by_default
+from deeplimit.common.global_state import __tracebackhide__, by_default  # noqa: F401
 from deeplimit.driving import Layer, Path
 from deeplimit.driving.path import Grid
 from deeplimit.equations import Drive, LawLimit, Limit, SDELimit, Sharing, read_limit

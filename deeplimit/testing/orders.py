@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from deeplimit.common import validation
-from deeplimit.common.global_state import by_default
+from deeplimit.common.global_state import __tracebackhide__, by_default  # noqa: F401
 from deeplimit.common.verdict import ConvergenceVerdict, OrderVerdict
 from deeplimit.judge.convergence import compare
 from deeplimit.judge.solver import order as order_of

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
-from deeplimit.common.global_state import by_default
+from deeplimit.common.global_state import __tracebackhide__, by_default  # noqa: F401
 from deeplimit.driving import Layer
 from deeplimit.layers import Formula, Recursion, Weight
 from deeplimit.layers.activations import Activation

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deeplimit.common import axes as drawing, fields, files, validation
-from deeplimit.common.global_state import by_default
+from deeplimit.common.global_state import __tracebackhide__, by_default  # noqa: F401
 from deeplimit.common.report import KINDS, Report
 
 if TYPE_CHECKING:

@@ -190,8 +190,10 @@ def test_an_asserted_order_passes_and_its_neighbours_fail():
     for wrong in (0.5, 1.5):
         with pytest.raises(AssertionError):
             dl.testing.assert_order(errors, STEPS, wrong)
-    with pytest.raises(AssertionError, match="levels off"):
+    with pytest.raises(AssertionError, match="levels off") as failed:
         dl.testing.assert_order(np.sqrt(errors**2 + 0.1), STEPS, 1.0)
+    shown = failed.traceback.filter(failed)  # what pytest prints
+    assert [entry.path.name for entry in shown] == ["test_order.py"]
 
 
 def test_an_interval_that_contains_two_orders_asserts_none():
