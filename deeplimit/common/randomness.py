@@ -49,6 +49,7 @@ class Purpose(IntEnum):
     ORDER_OF_INPUTS = 62
     SOLVER_PATHS = 70
     SOLVER_PILOT = 71
+    SOLVER_STEPS = 72
     BLOCKS = 80
 
 

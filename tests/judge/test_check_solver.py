@@ -283,7 +283,7 @@ def test_an_exact_solver_is_not_told_to_give_the_solution_that_it_has():
 def test_an_order_outside_of_its_slopes_has_a_word(rate, said):
     quiet = {"reference_error": 0.0, "distances": [1.0], "functions": (), "medians": False, "random": False}
     usual = {"reference": "fine steps", "rule": "", "local_slopes": (0.632, 0.497, math.nan)}
-    report = SimpleNamespace(**quiet, **usual, paths=400, rate=rate)
+    report = SimpleNamespace(**quiet, **usual, paths=400, rate=rate, source="differences")
     assert dict(verdict.solver_caveats(report))["order_is_of_a_part"] is said
 
 

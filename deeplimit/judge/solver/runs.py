@@ -148,7 +148,7 @@ def _solution(equation: Any, time: float, x: Tensor, brownian: Any) -> Tensor:
 
 def _torchsde(method: str) -> Run:
     def run(equation: Any, x: Tensor, brownian: Any, times: Tensor) -> Tensor:
-        length = 1.0 / (len(times) - 1)
+        length = float(times[1] - times[0])
         found: Tensor = torchsde.sdeint(
             AsTorchsde(equation), x, times, bm=brownian, method=method, dt=length, options={}
         )

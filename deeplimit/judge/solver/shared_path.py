@@ -31,24 +31,34 @@ class SharedBrownian(torchsde.BaseBrownian):  # type: ignore[misc]
     ∫ B ⊗ dB is not kept, since noise commutes and no area matters, that is its mean given the other two.
 
     Attributes:
-        intervals: number of equal intervals of [0, 1]; other times are refused.
+        intervals: number of equal intervals; other times are refused.
+        begin, duration: the time at which the path begins, and how long it is.
         path, integral, iterated: B (G + 1, P, m), ∫ B ds, and ∫ B ⊗ dB (G + 1, P, m, m) or None.
     """
 
     levy_area_approximation = "foster"
 
-    def __init__(self, path: Tensor, integral: Tensor, iterated: Tensor | None) -> None:
+    def __init__(
+        self,
+        path: Tensor,
+        integral: Tensor,
+        iterated: Tensor | None,
+        begin: float = 0.0,
+        duration: float = 1.0,
+    ) -> None:
         super().__init__()
         self.path, self.integral, self.iterated = path, integral, iterated
         self.intervals = len(path) - 1
+        self.begin, self.duration = begin, duration
 
     def _index(self, time: Any) -> int:
-        place = float(time) * self.intervals
+        place = (float(time) - self.begin) / self.duration * self.intervals
         index = round(place)
         if abs(place - index) > ON_GRID or not 0 <= index <= self.intervals:
             raise ValueError(
-                f"brownian is known at multiples of 1/{self.intervals} between 0 and 1, got t ="
-                f" {float(time):.9g}; step along times, or halve each of its steps."
+                f"brownian is known at multiples of {self.duration:g}/{self.intervals} from {self.begin:g} to"
+                f" {self.begin + self.duration:g}, got t = {float(time):.9g}; step along times, or halve each"
+                " of its steps."
             )
         return index
 
@@ -58,7 +68,7 @@ class SharedBrownian(torchsde.BaseBrownian):  # type: ignore[misc]
         start, end = self._index(ta), self._index(tb)
         moved = self.path[end] - self.path[start]
         found = [moved]
-        length = (end - start) / self.intervals
+        length = (end - start) / self.intervals * self.duration
         area = self.integral[end] - self.integral[start] - length * self.path[start]
         if return_U:
             found.append(area)

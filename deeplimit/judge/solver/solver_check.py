@@ -8,7 +8,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,8 +24,9 @@ from deeplimit.equations import ODE, SDE, read_limit
 from deeplimit.judge.solver import runs, verdict as rules
 from deeplimit.judge.solver.order_report import read_steps
 from deeplimit.judge.solver.runs import Plan
+from deeplimit.judge.solver.single_steps import single_steps
 from deeplimit.judge.solver.solver_report import FunctionOrder, SolverReport
-from deeplimit.judge.solver.verdict import StrongEvidence, WeakEvidence
+from deeplimit.judge.solver.verdict import SINGLE_STEPS, StrongEvidence, WeakEvidence
 from deeplimit.statistics.consecutive import (
     MODEL_ERROR,
     PRIOR_POWERS,
@@ -122,7 +123,8 @@ def check_solver(
 
     All numbers of steps run on the same Brownian paths, from time 0 to 1, in float64. The limit comes from
     the distance to the solution. The order comes from differences between consecutive numbers of steps, which
-    need no solution; or from distances to an exact solution, once the solver is seen to tend to it.
+    need no solution; or from distances to an exact solution, once the solver is seen to tend to it. Where
+    single steps of lengths down to 2^-32 show a lower order than these, as at small noise, it is that one.
 
     Args:
         scheme: a scheme such as `Milstein()`; the name of a method of torchsde (SDE) or of a fixed-step
@@ -349,18 +351,13 @@ def _strong_analysis(
     fitted: Order | ErrorOrder | None = order
     if order is not None and floor is not None and plan.reference == "exact":
         fitted = _of_distances(found.distances, steps, order, floor, exact=not plan.random) or order
-    interval, sure = (
-        (math.nan, math.nan)
-        if fitted is None
-        else (fitted.orders.quantile(tail), fitted.orders.quantile(1 - tail))
-        for tail in ((1.0 - confidence) / 2, (1.0 - rules.SURE) / 2)
-    )
+    told = _told(plan, fitted, confidence, "differences" if fitted is order else "distances")
     moves = bool((sizes > ROUNDED * round_off).any())
     evidence = StrongEvidence(
         found.lost,
         order,
-        interval,
-        sure,
+        told.interval,
+        told.sure,
         moves,
         documented,
         distance,
@@ -403,10 +400,10 @@ def _strong_analysis(
         documented=documented,
         differences=all_sizes,
         standard_errors=spread,
-        rate=math.nan if fitted is None else fitted.orders.quantile(0.5),
-        rate_interval=interval,
+        rate=told.rate,
+        rate_interval=told.interval,
         confidence=confidence,
-        source="differences" if fitted is order else "distances",
+        source=told.source,
         local_slopes=tuple(map(float, slopes)),
         local_slope_errors=tuple(map(float, slope_errors)),
         distances=all_distances,
@@ -420,6 +417,29 @@ def _strong_analysis(
         paths=paths,
         lost=found.lost,
     )
+
+
+class Told(NamedTuple):
+    """What is told of the order: median, interval, the interval at level `rules.SURE`, what they are of."""
+
+    rate: float
+    interval: tuple[float, float]
+    sure: tuple[float, float]
+    source: str
+
+
+def _told(plan: Plan, fitted: Order | ErrorOrder | None, confidence: float, source: str) -> Told:
+    """Return the order that was fitted, or that of single steps, which it cannot exceed, if that is lower."""
+    if fitted is None:
+        return Told(math.nan, (math.nan, math.nan), (math.nan, math.nan), source)
+    interval, sure = (
+        (fitted.orders.quantile(tail), fitted.orders.quantile(1 - tail))
+        for tail in ((1.0 - confidence) / 2, (1.0 - rules.SURE) / 2)
+    )
+    shown = single_steps(plan) if interval[0] > rules.HALF else None
+    if shown is not None and shown.interval[1] < interval[0]:
+        return Told(shown.order, shown.interval, shown.interval, SINGLE_STEPS)
+    return Told(fitted.orders.quantile(0.5), interval, sure, source)
 
 
 def _control_converges(plan: Plan, paths: int, confidence: float) -> bool:

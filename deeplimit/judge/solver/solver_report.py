@@ -66,8 +66,8 @@ class SolverReport(Report):
         rate, rate_interval: order and its interval; NaN where none could be fitted. If weak, those of the
             function that decides, the one with the lowest upper end among those that are resolved.
         confidence: level of the interval; over all test functions together if weak.
-        source: what the order is fitted to: "differences", "distances" to an exact solution that the solver
-            tends to, or "means" if weak.
+        source: what the order is of: "differences", "distances" to an exact solution that the solver tends
+            to, "single steps" where they show a lower order than either, or "means" if weak.
         local_slopes, local_slope_errors: orders between neighbouring differences (m - 2,) or distances (m -
             1,), NaN where a difference was left out; empty for weak convergence.
         distances: root mean square distance to the reference (m,); NaN without one, and for weak convergence.

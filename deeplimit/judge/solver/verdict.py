@@ -50,6 +50,8 @@ HALF = 0.5
 """Orders of schemes are multiples of this: an interval decides where it excludes the next lower one."""
 EXACT_SOLUTION = "the exact solution"
 """What a report calls a reference that is the equation's own solution."""
+SINGLE_STEPS = "single steps"
+"""What a report's order is of where the part that has it is too small to be seen at usual steps."""
 NEGLIGIBLE = 0.02
 """A lower bound of that share above this leaves the limit open, as in `convergence.verdict`."""
 LARGE = 0.5
@@ -441,6 +443,9 @@ def solver_caveats(report: Any) -> Iterator[tuple[str, bool]]:
     # Differences have two parts, and the local slopes are those of their sum.
     slopes = [each for each in report.local_slopes if math.isfinite(each)]
     outside = bool(slopes) and not min(slopes) - OUTSIDE <= report.rate <= max(slopes) + OUTSIDE
-    yield "order_is_of_a_part", outside and math.isfinite(report.rate)
+    hidden = report.source == SINGLE_STEPS
+    yield "order_is_of_a_part", outside and not hidden and math.isfinite(report.rate)
+    # Single steps show a part that these numbers of steps do not.
+    yield "order_is_of_single_steps", hidden
     # Covariances of less than 100 paths are rough.
     yield "few_paths_were_run", bool(report.random and report.paths < 100)

@@ -333,5 +333,10 @@ SOLVER_CAVEATS: Sentences = {
         f"the order {r.rate:.3f} lies outside of the local slopes, which are those of all differences: they"
         " have two parts, and the order is that of the one that is left at more steps."
     ),
+    "order_is_of_single_steps": lambda r: (
+        f"the order {r.rate:.3f} is that of what fluctuates of single steps, of lengths down to 2^-32."
+        f" At these numbers of steps that part is hidden: local slopes are {r.local_slopes[0]:.2f} to"
+        f" {r.local_slopes[-1]:.2f}."
+    ),
     "few_paths_were_run": lambda r: f"{r.paths} paths are few for covariances between levels; take 400.",
 }
