@@ -173,6 +173,17 @@ def test_at_small_noise_eulers_order_is_that_of_its_noise(volatility):
     assert any(low < 0.5 < high for low, high in (each.rate_interval for each in reports))
 
 
+@pytest.mark.parametrize(("scheme", "order"), [(dl.EulerMaruyama(), 0.5), (dl.Milstein(), 1.0)])
+def test_a_part_that_round_off_hides_has_the_order_of_its_distances(scheme, order):
+    """A sum of drift and small noise, whose part of order 1/2 is a fiftieth of the error."""
+    sde = dl.SDE(
+        lambda t, h: torch.cos(2 * h), lambda t, h, dB: (1 + torch.sin(h) / 2) * dB / 20, noise="diagonal"
+    )
+    report = dl.compare(dl.scheme_network(scheme, sde, 1), sde, paths=512, depths=(16, 32, 64, 128, 256))
+    assert report.rate_interval[0] < order < report.rate_interval[1]
+    assert report.verdict == "converges"
+
+
 SOLVED = dl.SDE(**GBM, solution=lambda t, h0, B: h0 * torch.exp((0.4 - 0.045) * t + 0.3 * B))
 IN_STRATONOVICHS_SENSE = dataclasses.replace(
     SOLVED, drift=lambda t, h: (0.4 - 0.045) * h, interpretation="stratonovich"
