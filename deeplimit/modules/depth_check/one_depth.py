@@ -248,10 +248,10 @@ def _gradients(loss: torch.Tensor, found: Layout) -> Gradients:
     """
     ends: dict[int, float] = {}
     starts, handles, renormed = [], [], {}
-    for number in range(len(found.heads)):
+    for number, origin in enumerate(found.origins):
         parts = [part for part in found.parts if part.branch.stream == number]
         joins = [part.join for part in parts]
-        starts.append(GradientEdge(joins[0].root.node, joins[0].root.output))
+        starts.append(GradientEdge(origin.node, origin.output))
         if len(parts) > 1 and all(part.renormed for part in parts[1:]):
             renormed[number] = GradientEdge(joins[-1].root.node, joins[-1].root.output)
             continue

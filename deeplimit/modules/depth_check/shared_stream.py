@@ -36,7 +36,8 @@ class SharedStream(TorchCalls):
         self.expected = len(trace.additions)
         self.cuts = {**trace.injected, **{join.addition.ordinal: join.skip for join in found.joins}}
         self.streams = {part.join.addition.ordinal: part.branch.stream for part in found.parts}
-        self.levels: dict[int, float] = {}  # the size of each stream at its first join
+        self.levels: dict[int, float] = {}  # the size of each stream
+        self.firsts: dict[int, torch.Size] = {}  # the shape in which it began
         self.wanted: dict[int, list[Part]] = {}
         for part in found.parts:
             self.wanted.setdefault(part.ordinal, []).append(part)
@@ -74,8 +75,11 @@ class SharedStream(TorchCalls):
         skip = sides[self.cuts[ordinal]]
         now = size(skip)
         # A sum that only adds an early state again belongs to no branch; the next join corrects its stream.
-        level = self.levels.setdefault(self.streams[ordinal], now) if ordinal in self.streams else now
-        # A stream that is scaled in every layer would die out: it keeps the size of its first state.
+        stream = self.streams.get(ordinal)
+        if stream is not None and self.firsts.pop(stream, skip.shape) != skip.shape:
+            self.levels[stream] = now  # a part of what began
+        level = now if stream is None else self.levels.setdefault(stream, now)
+        # A stream that is scaled in every layer would die out: it keeps the size with which it began.
         if now > 0 and level > 0 and abs(now / level - 1) > SIZE_ERROR:
             skip = skip * (level / now)
         if name in IN_PLACE:
@@ -100,7 +104,9 @@ class SharedStream(TorchCalls):
         if this not in self.begins or not isinstance(result, torch.Tensor) or not result.is_floating_point():
             return result
         self.begun.add(self.begins[this])
-        noise = self.start(result, self.begins[this])
+        stream = self.begins[this]
+        noise = self.start(result, stream)
+        self.levels[stream], self.firsts[stream] = size(noise), noise.shape
         if this.name.endswith("_") and not this.name.endswith("__") and not result.is_leaf:
             # In place, so that other names of the tensor see it, too.
             return result.add_(noise - result.detach())

@@ -18,7 +18,16 @@ from deeplimit.modules.trace.branch_inputs import entry_scale
 from deeplimit.modules.trace.branch_parts import BranchParts, branch_parts
 from deeplimit.modules.trace.copies import refuse_mixed_copies
 from deeplimit.modules.trace.forwards import recorded
-from deeplimit.modules.trace.graph import Graph, Join, age_of, carried_by, carried_from, find_joins, stream_of
+from deeplimit.modules.trace.graph import (
+    Graph,
+    Join,
+    age_of,
+    carried_by,
+    carried_from,
+    find_joins,
+    origin_of,
+    stream_of,
+)
 from deeplimit.modules.trace.naming import alike, familiar, kinds_of, names_of
 from deeplimit.modules.trace.recording import (
     Addition,
@@ -97,6 +106,8 @@ class Layout:
     joins: tuple[Join, ...]
     # Blocks with a projected shortcut that open each stream: they count in its depth, but are not joins.
     heads: tuple[int, ...]
+    # Where each stream begins, before any sum that adds its first state once more.
+    origins: tuple[Edge, ...]
     # Projections like those of branches whose output takes the state's place: a layer without its skip.
     replacing: tuple[str, ...] = ()
 
@@ -215,11 +226,13 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
                 scaled=made.scaled,
             )
         )
-    heads = [
-        _opened(graph, next(join for join, own in zip(joins, streams, strict=True) if own == number))
+    firsts = [
+        next(join for join, own in zip(joins, streams, strict=True) if own == number)
         for number in sorted(set(streams))
     ]
-    return Layout(tuple(parts), tuple(joins), tuple(heads), tuple(_replacing(graph, parts)))
+    heads = tuple(_opened(graph, join) for join in firsts)
+    origins = tuple(origin_of(graph, join) for join in firsts)
+    return Layout(tuple(parts), tuple(joins), heads, origins, tuple(_replacing(graph, parts)))
 
 
 def _replacing(graph: Graph, parts: Sequence[Part]) -> Iterator[str]:

@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from deeplimit.modules.trace.recording import Addition, Edge, Trace, edges, edges_with_gradient, kind, weighs
+from deeplimit.modules.trace.recording import (
+    Addition,
+    Edge,
+    Scaling,
+    Summand,
+    Trace,
+    edges,
+    edges_with_gradient,
+    kind,
+    weighs,
+)
 from deeplimit.modules.trace.slices import same_elsewhere
 
 # Nodes that hand on their one input, reshaped, cast, scaled or partly dropped.
@@ -292,7 +302,9 @@ def _join(graph: Graph, addition: Addition, through: dict[Edge, Edge]) -> Join |
             dict.fromkeys(name for node in region if (name := graph.parameter(node)) is not None)
         )
         if not any(_is_weight(graph, node) for node in region):
-            graph.trace.continued.setdefault(addition.place, skipped[0])  # x + 0.1 x, x + fourier(x)
+            later = max((skipped, branch), key=partial(_age_of_sum, graph, through))
+            graph.trace.continued.setdefault(addition.place, later[0])  # x + 0.1 x, x + fourier(x)
+            _note_multiple(graph, addition, skip, root)
             continue
         if _is_negative(graph, addition, 1 - skip, root, through) is False:
             # The stream itself, to which an earlier state of it is added once more: no branch.
@@ -302,6 +314,40 @@ def _join(graph: Graph, addition: Addition, through: dict[Edge, Edge]) -> Join |
         unnormalised = graph.reach(branch, age_of(root), enter=partial(_unnormalised, graph, root.node))[1]
         graph.trace.continued.pop(addition.place, None)
         return Join(addition, skip, root, frozenset(region), parameters, root.node not in unnormalised)
+    return None
+
+
+def _age_of_sum(graph: Graph, through: dict[Edge, Edge], sources: tuple[Edge, ...]) -> int:
+    """Return the age of the last sum of a stream that one side of a sum is a multiple of; 0 if of none."""
+    return next((age_of(place) for place in graph.climb(sources) if place in through), 0)
+
+
+def _note_multiple(graph: Graph, addition: Addition, skip: int, root: Edge) -> None:
+    """Note a sum of two multiples of one tensor, x - x / L, as the multiple of it that the sum is."""
+    first, second = (_multiple(graph, addition.sides[side], root) for side in (skip, 1 - skip))
+    beyond = _multiple(graph, replace(addition.sides[skip], factor=1.0, negative=False), root)
+    if first == second == 1.0:
+        return  # an earlier state that is added as it is, as in a U-Net, where it may be the same one
+    if first is not None and second is not None and beyond:
+        factor = (first + second) / beyond  # what lies beyond the sum is found on the way back
+        graph.trace.scalings.setdefault(addition.place, Scaling(abs(factor), (), factor < 0))
+
+
+def _multiple(graph: Graph, side: Summand, root: Edge) -> float | None:
+    """Return the number of which one side of a sum is the multiple of a tensor; None if it is none."""
+    factor = -side.factor if side.negative else side.factor
+    for place in graph.climb(side.sources):
+        if place == root:
+            return factor
+        scaling = graph.trace.scalings.get(place)
+        if kind(place.node) == "Neg":
+            factor = -factor
+        elif scaling is not None:
+            if scaling.parameters:
+                return None
+            factor *= -scaling.factor if scaling.negative else scaling.factor
+        elif kind(place.node) in ("Mul", "Div", "Where", "MaskedFill", "NativeDropout", "Slice", "Select"):
+            return None
     return None
 
 
@@ -413,8 +459,7 @@ def stream_of(graph: Graph, join: Join, earlier: list[Join]) -> Join | None:
 def carried_by(graph: Graph, join: Join, earlier: Sequence[Join]) -> float | None:
     """Return the product of the numbers that scale the stream between the sum before and `join`'s root.
 
-    Numbers before a normalisation do not count, nor before a sum that adds an early state again: then the
-    stream does not forget what they take from it. None if no sum comes before.
+    Numbers before a normalisation do not count. None if no sum comes before.
     """
     sums = {other.addition.place for other in earlier}
     for above in graph.climb(join.addition.sides[join.skip].sources):
@@ -429,12 +474,27 @@ def carried_by(graph: Graph, join: Join, earlier: Sequence[Join]) -> float | Non
             break
         if place in sums:
             return factor
-        if sums and (graph.normalises(place.node) or place in graph.trace.continued):
+        if sums and graph.normalises(place.node):
             return 1.0
         scaling = graph.trace.scalings.get(place)
         factor *= 1.0 if scaling is None else scaling.factor
         place = graph.onward(place, ACTIVATING)
     return None
+
+
+def origin_of(graph: Graph, join: Join) -> Edge:
+    """Return where the stream of its first join begins: the root, or x0 where that is 0.6 x0 + 0.4 x0."""
+    origin = join.root
+    sides = {addition.place: addition.sides for addition in graph.trace.additions}
+    for _ in range(EARLIER_JOINS):
+        if origin not in graph.trace.continued or origin not in sides:
+            break
+        first, second = (side.sources for side in sides[origin])
+        reached = graph.reach(second, 0)[0]
+        origin = next((place for place in graph.climb(first) if place in reached), origin)
+        if origin == join.root:
+            break
+    return origin
 
 
 def carried_from(graph: Graph, join: Join, earlier: Sequence[Join]) -> Join | None:
