@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deeplimit.common.report import one_line
 from deeplimit.modules.depth_check.fixes import IN_FORWARD
@@ -68,6 +68,17 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.parameter}: {self.message}"
+
+
+def once(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return findings of which a line that multiplies is one's alone: it may be that of two kinds of branches."""
+    lines = set[str]()
+    told: list[Finding] = []
+    for finding in findings:
+        again = finding.fix in lines and "mul_" in finding.fix
+        told.append(replace(finding, fix="") if again else finding)
+        lines.add(finding.fix)
+    return tuple(told)
 
 
 def grouped(findings: Sequence[Finding]) -> list[str]:

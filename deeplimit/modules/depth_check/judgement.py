@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from deeplimit.common.report import one_line
 from deeplimit.common.verdict import DepthVerdict
 from deeplimit.modules.depth_check.base_scale import bases_of
 from deeplimit.modules.depth_check.departures import EXACT
 from deeplimit.modules.depth_check.exponent_findings import against_exponent, has_exponent
-from deeplimit.modules.depth_check.findings import Finding, biases_of, number as in_words
+from deeplimit.modules.depth_check.findings import Finding, biases_of, number as in_words, once
 from deeplimit.modules.depth_check.fixes import Fixes
 from deeplimit.modules.depth_check.meaning import ADAPTER
 from deeplimit.modules.depth_check.one_depth import AtOneDepth
@@ -89,9 +89,9 @@ def report_on(
         if deepens and scaling.stream < len(flows):
             fixes = Fixes.of(scaling, present_depths, totals)
             found += about_skip(scaling, flows[scaling.stream], rule, number, depths[-1], fixes)
-        if deepens and not _remembers_longer(scaling) and scaling.meaning != ADAPTER:
+        if asked and deepens and not _remembers_longer(scaling) and scaling.meaning != ADAPTER:
             target = number if rule is None else rule.exponent
-            found = _of_the_whole(scaling, target, found, present_depths, totals) if asked else found
+            found = _of_the_whole(scaling, target, found, present_depths, totals, taken[-1].likeness)
         # Another size of its branches mends no stream that dies out.
         found, agreed = _unless_broken(scaling, broken, [] if scaling.stream in dying else found, agreed)
         findings += found
@@ -128,7 +128,7 @@ def report_on(
         statuses=tuple(statuses),
         streams=flows,
         stream_statuses=tuple(stream_statuses),
-        findings=tuple(findings),
+        findings=once(findings),
         tolerance=tolerance,
         confidence=confidence,
         seed=seed,
@@ -211,12 +211,13 @@ def _of_the_whole(
     found: Sequence[Finding],
     depths: Sequence[int],
     totals: Sequence[int],
+    likeness: Mapping[str, float],
 ) -> list[Finding]:
     """Return the findings of a kind of branch with those that no single part shows."""
     of_biases = any(finding.parameter == part.name for finding in found for part in biases_of(scaling))
     # A bias that is too large makes layers alike: that is said first, unless they are copies of one layer.
     biased = of_biases and not is_one_layer(scaling)
-    copies = [] if biased else about_copies(scaling, target, depths, totals)
+    copies = [] if biased else about_copies(scaling, target, depths, totals, likeness)
     told = [] if suits_copies(copies) else as_profiles(scaling, target, found, depths, totals)
     return told + copies + about_dropout(scaling)
 

@@ -7,8 +7,9 @@ all branches, of all layers and all depths, are given the same stream (`shared_s
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -154,6 +155,7 @@ class AtOneDepth:
         outside: Names of the weights that were applied in no residual branch.
         replacing: Names of projections like those of branches whose output takes the state's place.
         redrawn: Branches of further draws of the same network, by draw.
+        likeness: Cosine of a parameter with that of the layer before, by its name.
     """
 
     branches: tuple[MeasuredBranch, ...]
@@ -165,6 +167,7 @@ class AtOneDepth:
     outside: tuple[str, ...] = ()
     replacing: tuple[str, ...] = ()
     redrawn: tuple[tuple[MeasuredBranch, ...], ...] = ()
+    likeness: dict[str, float] = field(default_factory=dict)
 
 
 @alone()
@@ -387,7 +390,21 @@ def _summary(
         epsilon=max(join.addition.epsilon for join in found.joins),
         outside=tuple(name for name in trace.shapes if name in applied - inside),
         replacing=found.replacing,
+        likeness=_likeness({name: weights[name] for name in weights if name in used}),
     )
+
+
+def _likeness(weights: dict[str, nn.Parameter]) -> dict[str, float]:
+    """Return the cosine of each parameter with the one before whose name differs in numbers alone."""
+    before: dict[str, torch.Tensor] = {}
+    found = {}
+    for name, parameter in weights.items():
+        likes, value = re.sub(r"\d+", "*", name), parameter.detach()
+        last = before.get(likes)
+        if last is not None and last.shape == value.shape and last.device == value.device:
+            found[name] = float(torch.cosine_similarity(last.flatten(), value.flatten(), dim=0))
+        before[likes] = value
+    return found
 
 
 def _kept(join: Join) -> float:

@@ -75,6 +75,23 @@ class Evidence:
         return bool(known) and len(known) == len(self.turned) and min(known[-1], known[0]) > KEPT
 
     @property
+    def changes(self) -> list[float]:
+        """Sizes of the last state less the first one over the latter, at each depth; empty where unknown."""
+        pairs = list(zip(self.growth, self.turned, strict=False))
+        if len(pairs) < len(self.sums) or not pairs or any(turned is None for _, turned in pairs):
+            return []
+        return [math.sqrt(max(1 + size**2 - 2 * size * (turned or 0.0), 0.0)) for size, turned in pairs]
+
+    @property
+    def moves_all_the_same(self) -> bool:
+        """Whether the state moves about as far in deep networks as in shallow ones, whatever updates say."""
+        changes = self.changes
+        if len(changes) < 2 or self.excess is None or self.renormed:
+            return False
+        falls = (self.sums[0] / self.sums[-1]) ** (SLOWLY * self.excess.value)
+        return bool(changes[-1] > max(MOVES, falls * changes[0]))
+
+    @property
     def dies_out(self) -> bool:
         """Whether the state shrinks exponentially in a power of the depth though no skip makes it.
 
@@ -121,6 +138,9 @@ ADDED = 0.02
 """Growth of a squared size that is no sampling error of its depths: half precision leaves 1e-3."""
 KEPT = 0.5
 """Cosine with the first state above which nobody may call it forgotten."""
+MOVES, SLOWLY = 0.1, 0.25
+"""Part of itself by which a state moves that does not stand still, and the part of the exponent above the
+critical one with which its move then falls at most: all of it, where updates are all that moves it."""
 FADED = 0.5
 """Share of its size that is left of a state, at most, where nobody would say that it goes on."""
 TINY = 1e-30
@@ -188,6 +208,7 @@ OUTGROWS = "grows with depth, more than its branches"
 MULTIPLIED, DAMPED = "explosion (skip above one)", "forgets its input (skip below one)"
 EXPLODING, BACKWARD = "explosion", "explosion of the gradient"
 OPEN = "cannot tell (earlier states are added)"
+UNSEEN = "cannot tell (the state moves all the same)"
 DYING = "forgets its input (branches take the state away)"
 EXPLOSIONS, RUNAWAY = (MULTIPLIED, EXPLODING, BACKWARD), (MULTIPLIED, DAMPED, DYING, EXPLODING)
 
@@ -233,8 +254,11 @@ def meanings(e: Evidence) -> verdict.RuleByRule[str]:
             and not e.excess.is_below
         ),
     )
+    # Updates vanish, all together, and what they add up to does not: a velocity keeps it.
+    vanishes = e.excess.is_above if e.excess is not None else e.kept[-1] > 0.999
+    yield UNSEEN, "moves_all_the_same", vanishes and e.moves_all_the_same
     # Updates vanish, all together.
-    yield "identity", "stands_still", e.excess.is_above if e.excess is not None else e.kept[-1] > 0.999
+    yield "identity", "stands_still", vanishes
     # Updates do not make it grow, and yet it does.
     yield OUTGROWS, "outgrows", e.excess is not None and not e.excess.is_below and e.grows_like_a_power
     # All updates together have a size that does not depend on the depth.

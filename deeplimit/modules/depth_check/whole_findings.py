@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from deeplimit.modules.depth_check.findings import Finding, part_name
-from deeplimit.modules.depth_check.fixes import IN_FORWARD, Fixes, pattern
+from deeplimit.modules.depth_check.findings import Finding, biases_of, part_name
+from deeplimit.modules.depth_check.fixes import IN_FORWARD, Fixes, expression, in_forward, pattern
 from deeplimit.modules.depth_check.part_rules import power_in_code
 from deeplimit.modules.depth_check.scaling import ALIKE, BranchScaling, PartScaling, is_shared
 
 ALIGNED, TOLD_APART = 0.9, 0.6
 """Alignment from which layers are copies, and the least lower end of its interval. Independent layers have
 0.5; a positive mean of a ReLU's outputs leaves them below 0.85 at the depths of a check."""
+UNLIKE = 0.5
+"""Cosine of weights of neighbouring layers up to which they are no copies: of n entries drawn apart it is
+1/√n, of copies 1."""
+COPIES, MANY = 0.99, 0.25
+"""Such a cosine from which layers are copies, and the part of the layers that many copies are."""
 INDEPENDENT = (0.25, 0.75)
 """Exponents between these are asked for because layers are independent."""
 SUITS = 0.1
@@ -26,26 +32,39 @@ EXACT = 1e-4
 
 
 def about_copies(
-    scaling: BranchScaling, target: float | None, depths: Sequence[int], totals: Sequence[int]
+    scaling: BranchScaling,
+    target: float | None,
+    depths: Sequence[int],
+    totals: Sequence[int],
+    likeness: Mapping[str, float],
 ) -> list[Finding]:
-    """Return what speaks against an exponent for independent layers where layers are copies."""
+    """Return what speaks against an exponent for independent layers where layers are copies.
+
+    Updates of layers whose weights are not alike have a mean in common, which is said instead.
+    """
     interval = scaling.alignment_interval
     if target is None or interval is None or scaling.alignment is None or len(depths) < 2:
         return []
     if not INDEPENDENT[0] < target < INDEPENDENT[1] or not any(scaling.sizes):
         return []
-    if scaling.alignment < ALIGNED or interval[0] < TOLD_APART:
-        return []
     outputs = [part for part in scaling.parts if part.role in ("output", "inner")]
-    if not outputs:
+    if not outputs or interval[0] < TOLD_APART:
         return []
     projection, layers = outputs[0], scaling.counts[-1]
+    alike = [cosine for part in outputs for cosine in _cosines(part, likeness)]
+    copies = sum(cosine > COPIES for cosine in _cosines(projection, likeness)) + 1
+    some = MANY * layers <= copies < layers
+    if scaling.alignment < ALIGNED and not some:
+        return []
     grown = (totals[-1] / totals[0]) ** (1 - target)
     told = (
-        f"is alike in all {layers} layers (alignment {scaling.alignment:.2f} where independent layers have"
-        f" 0.5): the sum of the updates grows like depth^{1 - target:g} at exponent {target:g}, {grown:.3g}"
-        f" times from depth {depths[0]} to {depths[-1]}"
+        f"in {f'{copies} of' if some else 'all'} {layers} layers (alignment {scaling.alignment:.2f} where"
+        f" independent layers have 0.5): the sum of the updates grows like depth^{1 - target:g} at exponent"
+        f" {target:g}, {grown:.3g} times from depth {depths[0]} to {depths[-1]}"
     )
+    if alike and max(alike) < UNLIKE and not is_one_layer(scaling) and not is_shared(scaling):
+        return [_of_a_mean(scaling, grown, told, likeness, Fixes.of(scaling, depths, totals))]
+    told = f"is alike {told}"
     drawn = [*outputs, *(part for part in scaling.parts if part.role == "bias")]
     if "*" in projection.name and not is_shared(scaling):
         fix = (
@@ -72,8 +91,30 @@ def about_copies(
         return [Finding(scaling.kind, projection.name, None, f"{told}.", about="copies")]
     factor = power_in_code(1.0, "depth", 1 - target)
     fix = f"{IN_FORWARD}x = x + {factor} * branch(x)  # depth: the number of layers"
-    told = f"{told}. Layers that share their weights ask for exponent 1."
+    told = f"{told}. Layers that share their weights ask for exponent 1, a further factor on the branch."
     return [Finding(scaling.kind, projection.name, grown, told, fix=fix, about="copies")]
+
+
+def _cosines(part: PartScaling, likeness: Mapping[str, float]) -> list[float]:
+    """Return the cosines of a parameter with that of the layer before, of all layers but the first."""
+    return [cosine for name, cosine in likeness.items() if re.fullmatch(expression(part.name), name)]
+
+
+def _of_a_mean(
+    scaling: BranchScaling, grown: float, told: str, likeness: Mapping[str, float], fixes: Fixes
+) -> Finding:
+    """Return the finding of what updates have in common though their weights are drawn apart."""
+    for part in biases_of(scaling):
+        if min(_cosines(part, likeness), default=0.0) > ALIGNED:
+            told = f"is alike {told}. Let it begin at zero."
+            return Finding(
+                scaling.kind, part.name, grown, told, fix=fixes.fill(part.name, "0"), about="copies"
+            )
+    told = (
+        f"has a mean in common {told}, though the layers are drawn apart: an activation without a sign at the"
+        " branch's end, such as a ReLU, or a bias, gives it one. End with a projection, or pass expected=1"
+    )
+    return Finding(scaling.kind, scaling.kind, grown, f"{told}.", about="copies")
 
 
 def is_one_layer(scaling: BranchScaling) -> bool:
@@ -161,7 +202,10 @@ def _profile(
     factor = f"(i + 1) ** {exact:g}" if exact != 1 else "(i + 1)"
     if lacking:
         factor += f" * {power_in_code(1.0, fixes.names(fixes.projection).branches, lacking)}"
-    line = fixes.multiply_each(part.name if part.role == "gain" else "", factor)
+    if list(scaling.numbers) == sorted(scaling.numbers):
+        line = fixes.multiply_each(part.name if part.role == "gain" else "", factor)
+    else:  # layers are not called in the order of their numbers
+        line = f"{in_forward(f'x = x + {factor} * branch(x)')}; i: the layer's place in the forward, from 0"
     over = part.sizes[-1] / (part.sizes[0] * (totals[-1] / totals[0]) ** -target)
     return Finding(
         scaling.kind,

@@ -88,6 +88,11 @@ OF_A_STREAM: Sentences[Evidence] = {
         f"the skips multiply the state by {power(e.skip[0], e.sums[0]):.3g} in all at the smallest depth, by"
         f" {power(e.skip[-1], e.sums[-1]):.3g} at the largest: a drift"
     ),
+    "moves_all_the_same": lambda e: (
+        f"each layer's update falls, and yet the state moves by {e.changes[0]:.2g} of itself in the"
+        f" shallowest network and by {e.changes[-1]:.2g} in the deepest: something else adds updates up, as"
+        " a velocity does"
+    ),
     "stands_still": lambda e: "all updates together vanish as depth grows",
     "outgrows": lambda e: f"{_power_of_depth(e)}, though all updates together {_all_together(e)}",
     "has_a_finite_clock": lambda e: f"all updates together {_all_together(e)}",
