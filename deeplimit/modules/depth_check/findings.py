@@ -71,7 +71,7 @@ class Finding:
 
 
 def once(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return findings of which a line that multiplies is one's alone: it may be that of two kinds of branches."""
+    """Return findings of which a line that multiplies is one's alone: two kinds may have the same one."""
     lines = set[str]()
     told: list[Finding] = []
     for finding in findings:
