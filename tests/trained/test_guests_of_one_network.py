@@ -123,6 +123,13 @@ def test_replicates_are_pooled_in_a_list_or_at_one_depth():
     )
 
 
+def test_one_module_at_one_depth_is_one_network():
+    network = matrices(9)
+    alone = dl.diagnose(network)
+    for given in ({9: network}, {9: [network]}):
+        assert dl.diagnose(given).verdict == alone.verdict
+
+
 def test_untrained_and_shuffled_layers_stand_in_the_same_table():
     network = matrices(12)
     report = dl.diagnose(network, null=lambda: matrices(12, turn=None))

@@ -204,3 +204,12 @@ def test_each_networks_trend_beside_noise_of_one_size_is_no_fractional_noise(see
     noise = dl.diagnose({depth: mixture(depth, 1000 * seed + depth, 0.0) for depth in depths})
     assert (found.verdict, noise.verdict) == ("cannot tell", "no trend")
     assert np.isnan(found.hurst)
+
+
+def test_layers_that_are_one_have_no_increments_in_step_3():
+    layers = {
+        depth: dict(A=torch.eye(4, dtype=torch.float64).expand(depth, 4, 4) / depth) for depth in (8, 16, 32)
+    }
+    report = dl.diagnose(layers)
+    assert report.published.verdict == "linear-ode"
+    assert report.published.scaled_increments == -np.inf

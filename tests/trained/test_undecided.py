@@ -87,3 +87,16 @@ def test_layers_that_are_surely_smooth_are_not_like_independent_ones(shared):
     either = dataclasses.replace(open_ended, hurst=0.6, hurst_interval=(0.4, 0.99))
     assert known((smooth,), 1, REAL).reading == "mixed"
     assert known((either,), 1, REAL).reading == "like independent"
+
+
+@pytest.mark.parametrize(("depth", "reading"), [(6, "few layers"), (7, None)])
+def test_too_few_layers_are_said_to_have_too_few_orders(depth, reading):
+    report = diagnosed(drifting(depth, 0, size=0.05))
+    found = known(report.objects, 1, REAL)
+    assert (None if found is None else found.reading) == reading
+    assert found is None or found.layers == depth
+
+
+def test_noise_of_few_layers_is_not_in_an_order_that_stands_out():
+    readings = [known(diagnosed(noise(6, seed)).objects, 1, REAL) for seed in range(6)]
+    assert sum(found is not None and found.reading == "few layers" for found in readings) <= 1

@@ -152,12 +152,18 @@ def diagnose(
 
 
 def _replicates(weights: object) -> tuple[list[Any] | None, int | None]:
-    """Return the networks of a list, or of the list at one depth, with that depth; None for anything else."""
+    """Return the networks of a list, or of the list at one depth, with that depth; None for anything else.
+
+    One module at one depth is one network.
+    """
     depth = None
     if isinstance(weights, Mapping) and len(weights) == 1:
         depth, inside = next(iter(weights.items()))
+        inside = [inside] if isinstance(inside, nn.Module) else inside
         weights = inside if isinstance(depth, int) and isinstance(inside, (list, tuple)) else None
-    if not isinstance(weights, (list, tuple)) or (depth is not None and len(weights) < 2):
+    if not isinstance(weights, (list, tuple)) or (
+        depth is not None and len(weights) == 1 and not isinstance(weights[0], nn.Module)
+    ):
         return None, None
     if not weights:
         raise ValueError("weights must hold at least one network, got an empty list; give [seed1, seed2].")

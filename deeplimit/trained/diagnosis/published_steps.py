@@ -70,7 +70,8 @@ def follow(
     slopes = {name: _slope(depths, numbers) for name, numbers in values.items()}
     alpha = None if factors is None else -_slope(depths, factors)
     beta = 1 - slopes["cumulative sum"]
-    scaled = slopes["increments"] + beta
+    still = not np.any(values["increments"])  # layers that are one: any norm of what they change by vanishes
+    scaled = -math.inf if still else slopes["increments"] + beta
     root, maximum = slopes["root sum of squares"], slopes["maximum"]
     if scaled < VANISHES:
         word, third = RegimeVerdict.LINEAR_ODE, "vanishes: Hypothesis 1"
@@ -115,7 +116,7 @@ def _in_words(
             if math.isnan(beta)
             else (
                 f"Step 2: the cumulative sum is L^{slopes['cumulative sum']:.2f}, β = {beta:.2f}",
-                f"Step 3: the β-scaled norm of increments is L^{scaled:.2f} and {third}",
+                f"Step 3: the β-scaled norm of increments is {_norm(scaled)} and {third}",
             )
         ),
         "Step 4: the noise is drawn as L^(β - 1) W, which vanishes for every β below 1",
@@ -123,6 +124,10 @@ def _in_words(
         if math.isnan(root)
         else f"Step 5: the root sum of squares is L^{root:.2f}",
     )
+
+
+def _norm(power: float) -> str:
+    return "0" if power == -math.inf else f"L^{power:.2f}"
 
 
 def _slope(depths: np.ndarray, values: np.ndarray) -> float:

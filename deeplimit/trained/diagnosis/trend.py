@@ -177,7 +177,10 @@ def _moments(norms: LayerNorms, form: np.ndarray) -> tuple[float, float, float]:
     flips = max(float(2 * (form**2).sum() - 2 * (own**2).sum()), 0.0)
     weights = _waves(np.ones_like(form))
     entries = (
-        2 * (noise / waves.sum()) ** 2 * float((weights**2).sum() - (waves**2).sum()) / max(flips, 1e-300)
+        2
+        * (noise / max(waves.sum(), 1e-300)) ** 2
+        * float((weights**2).sum() - (waves**2).sum())
+        / max(flips, 1e-300)
     )
     crossed = 4 * noise * WIDEST / max(entries, 1.0)
     return max(flips**0.5, 1e-300), noise, crossed

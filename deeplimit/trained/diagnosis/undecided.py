@@ -27,6 +27,8 @@ class Examined(Protocol):
     @property
     def correlation(self) -> str: ...
     @property
+    def depth(self) -> int: ...
+    @property
     def p_value(self) -> float: ...
     @property
     def noise(self) -> float: ...
@@ -38,7 +40,7 @@ class Examined(Protocol):
     def hurst_interval(self) -> Interval: ...
 
 
-Reading = Literal["shared", "like independent", "mixed"]
+Reading = Literal["few layers", "shared", "like independent", "mixed"]
 
 
 @final
@@ -47,13 +49,15 @@ class Known:
     """What objects that cannot tell say nevertheless.
 
     Attributes:
-        reading: "shared" where layers surely share a part with their neighbours, "like independent" where
+        reading: "few layers" where neighbours are as alike, or as unlike, as in no other order of so few;
+            "shared" where layers surely share a part with their neighbours, "like independent" where
             independent layers are not excluded in any object, "mixed" otherwise.
         noise: share of noise in a layer, over all such objects and their intervals; None without intervals.
         hurst: the same of the Hurst index.
         networks: about how many networks of other seeds, all together, would decide most of these objects;
             None where that is more than MOST_NETWORKS, or no number of them would.
         order: whether an order is seen in one of them, so that only smooth or rough is open.
+        layers: how many layers the shallowest of them has.
     """
 
     reading: Reading
@@ -61,6 +65,7 @@ class Known:
     hurst: Interval
     networks: int | None
     order: bool
+    layers: int
 
 
 def known(objects: Sequence[Examined], replicates: int, level: float) -> Known | None:
@@ -86,11 +91,14 @@ def known(objects: Sequence[Examined], replicates: int, level: float) -> Known |
         ),
         max(replicates + 1, math.ceil(number)) if number <= MOST_NETWORKS else None,
         any(each.correlation == "decaying" for each in left_open),
+        min(each.depth for each in left_open),
     )
 
 
 def _reading(objects: Sequence[Examined], left_open: Sequence[Examined]) -> Reading:
-    """Return whether layers share a part in all objects, or in none."""
+    """Return whether so few layers could say no more, or share a part in all objects, or in none."""
+    if all(each.p_value <= _least_p(each.depth) for each in left_open):
+        return "few layers"
     if all(map(_shares, left_open)) and not any(each.correlation == "none" for each in objects):
         return "shared"
     apart = not any(map(_shares, objects)) and all(
@@ -98,6 +106,11 @@ def _reading(objects: Sequence[Examined], left_open: Sequence[Examined]) -> Read
     )
     apart = apart and all(each.hurst_interval[0] <= 0.5 + correlations.RESOLUTION for each in left_open)
     return "like independent" if apart else "mixed"
+
+
+def _least_p(layers: int) -> float:
+    """Return the least p-value of an order and its reverse among all orders, on two sides, and round-off."""
+    return (1 + 1e-9) * 4.0 / math.factorial(min(layers, 20))
 
 
 def _shares(each: Examined) -> bool:

@@ -64,6 +64,11 @@ def reason(judgement: Judgement[Any]) -> str:
 
 def undecided(found: Known) -> str:
     """Return what layers are where their order is left open, up to the number of objects that leave it."""
+    if found.reading == "few layers":
+        return (
+            f"their order stands out among all orders, but {found.layers} layers have too few orders to be"
+            " sure: it is left open"
+        )
     if found.reading == "shared" and found.noise is not None:
         return (
             f"layers share a part with their neighbours (noise is {_range(found.noise)} of a layer), and"
@@ -93,6 +98,14 @@ def what_would_decide(found: Known, with_null: bool) -> str:
 
 def _range(interval: tuple[float, float]) -> str:
     return f"{interval[0]:.2f} to {interval[1]:.2f}"
+
+
+def _altogether(e: Evidence) -> str:
+    """Return what becomes of what all layers add, where it neither keeps its size nor that is open."""
+    low, high = e.size.sure
+    if high < 1:
+        return ". With β below 1, what all layers add grows with depth"
+    return ". With β above 1, what all layers add vanishes, and the limit is the identity" if low > 1 else ""
 
 
 def _between(found: Roughness) -> str:
@@ -265,6 +278,7 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
         " activation is not linear at any scale"
         if e.homogeneous
         else f"{e.weight} is {_trend(e)} ({_falls(e)}), and keeps its size: β is {_value(e.size)}"
+        + (_altogether(e) if e.bent is not None else "")  # all factors are known
     ),
     "keeps_what_it_bends": lambda e: (
         f"{e.weight} is {_trend(e)} ({_falls(e)}), of size L^-β with all factors, β = {_value(e.size)};"
@@ -273,7 +287,7 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
             if e.bent is None or e.bent.sure == (0.0, 0.0)
             else f" what its activation gets keeps its size (L^-γ with γ = {_value(e.bent)}): no linear ODE"
         )
-        + (". With β below 1, what all layers add grows with depth" if e.size.sure[1] < 1 else "")
+        + _altogether(e)
     ),
     "may_be_linear": lambda e: (
         f"{e.weight} is {_trend(e)} ({_falls(e)}), as of an ODE. Whether that is linear is open: "
