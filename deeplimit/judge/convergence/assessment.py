@@ -358,6 +358,7 @@ class Part:
             negligible=verdict.NEGLIGIBLE / self.weight,
             remainder=remains,
             is_settling=self.is_settling if self.exact else pairing.settles,
+            measured=self.measured is not None and pairing.falls,
             part_of_square=self.part_of_square,
         )
 

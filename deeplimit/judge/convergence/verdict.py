@@ -113,6 +113,7 @@ class Evidence:
         apart: the deepest error over the most that the network's own differences leave of it; 0 if unknown.
         apart_by_paths: the same, path by path, where a theorem says how fast these differences fall.
         is_settling: whether networks of two depths differ less and less, about as fast as theory says.
+        measured: whether the networks' differences surely fall, by an order that was measured.
         jump: the largest jump in time of the weights, where another limit would be said and one layer of the
             jump explains errors of this size: layers see it up to one layer late.
         own: whether a theorem pairs network and limit.
@@ -150,6 +151,7 @@ class Evidence:
     is_scheme: bool = False
     is_uncertain: bool = False
     is_settling: bool = True
+    measured: bool = False
     jump: Jump | None = None
     unseen: float = 0.0
     own: bool = True
@@ -290,8 +292,8 @@ def rules(e: Evidence) -> verdict.RuleByRule[ConvergenceVerdict]:
     yield CANNOT_TELL, "follows_no_power_law", e.has_a_floor
     # The order would be an extrapolation far beyond the deepest slope.
     yield CANNOT_TELL, "mixes_orders", not e.reach <= UNSETTLED and not e.hidden and e.remainder is None
-    # The interval of the order holds 0.
-    yield CANNOT_TELL, "may_not_fall", not e.interval[0] > 0
+    # The interval of the order holds 0, and no order was measured from consecutive differences.
+    yield CANNOT_TELL, "may_not_fall", not e.interval[0] > 0 and not (e.measured and e.fallen > 0)
     # A large floor is not improbable enough.
     yield CANNOT_TELL, "may_level_off", not e.floor.probability <= e.levels.doubtful
     # The distance to another limit may cancel in part against contributions that interfere.

@@ -42,7 +42,7 @@ def _falls(e: Evidence) -> str:
     remains = f"at most {_of_deepest(e, e.floor.upper, least=1.0)} would remain at infinite depth"
     text = f"{towards}{e.what} fall with depth; {remains}"
     if e.unsettled:
-        return f"{text}. No order is given: contributions of several orders mix at these depths"
+        return f"{text}. Contributions of several orders mix in them at these depths"
     if not e.hidden:
         return text
     return (

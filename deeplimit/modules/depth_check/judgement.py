@@ -134,7 +134,9 @@ def report_on(
         seed=seed,
         seconds=time.perf_counter() - started,
         versions=versions(),
-        reservations=tuple(map(one_line, _reservations(branches, statuses, rule, taken, withheld, depths))),
+        reservations=tuple(
+            map(one_line, _reservations(branches, statuses, rule, taken, withheld, depths, dying))
+        ),
         citations=(rule.citation,) if rule is not None and rule.citation else (),
     )
 
@@ -275,6 +277,7 @@ def _reservations(
     taken: Sequence[AtOneDepth],
     withheld: Sequence[str],
     depths: Sequence[int],
+    dying: set[int],
 ) -> list[str]:
     """Return what to keep in mind when reading the verdict, as sentences."""
     told = []
@@ -346,6 +349,7 @@ def _reservations(
         and scaling.exponent is not None
         and scaling.power_law
         and not _remembers_longer(scaling)
+        and scaling.stream not in dying
         for scaling, status in zip(branches, statuses, strict=True)
     ):
         told.append(
