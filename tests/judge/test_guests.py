@@ -841,3 +841,19 @@ def test_a_diffusion_a_little_too_large_is_never_said_to_converge():
     network = dl.scheme_network(dl.EulerMaruyama(), right, 1)
     assert dl.compare(network, right, **MORE).verdict == "converges"
     assert dl.compare(network, wrong, **MORE).verdict != "converges"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_small_general_noise_has_the_order_of_single_steps(seed):
+    """The network is the reference's scheme: nothing but the scheme itself tells its order."""
+    mixed = torch.stack([torch.tensor([[0.5, 0.8], [0.2, -0.3]]), torch.tensor([[-0.4, 0.1], [0.9, 0.6]])])
+
+    def diffusion(t, h, dB):
+        return 0.05 * torch.einsum("kij,pj,pk->pi", mixed.to(h), h, dB)
+
+    turn = torch.tensor([[-0.7, 0.6], [-0.5, 0.2]])
+    sde = dl.SDE(lambda t, h: h @ turn.T.to(h), diffusion, noise="general", brownian=2)
+    report = dl.compare(dl.scheme_network(dl.EulerMaruyama(), sde, 2), sde, seed=seed)
+    low, high = report.rate_interval
+    assert low < 0.5 < high < low + 0.5
+    assert report.verdict == "converges"

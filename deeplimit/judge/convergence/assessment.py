@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -474,7 +474,10 @@ def assess(
     if order is not None and not order.uncertain and order.rate > 0 and settles:
         hidden = _hidden_part(estimated, order) if outcome.judgement.code == verdict.CONVERGES else None
         slower = order if hidden is None else hidden
-        outcome = outcome.with_order(slower.rate, slower.interval(confidence))
+        rate, interval = slower.rate, slower.interval(confidence)
+        if outcome.judgement.rule == "is_the_limits_scheme" and _is_in_doubt(interval):
+            rate, interval = _of_single_steps(task) or (rate, interval)
+        outcome = outcome.with_order(rate, interval)
     return _report(task, coupled, pairing, outcome, confidence, seconds)
 
 
@@ -525,6 +528,37 @@ def _hidden_part(estimated: Estimated, order: Order) -> Fit | None:
     return (
         fits[True] if low > 0 and high < min(order.interval(0.95)[0], fits[False].interval(0.95)[0]) else None
     )
+
+
+APART = 0.5
+"""Orders of schemes are multiples of this."""
+
+
+def _is_in_doubt(interval: tuple[float, float]) -> bool:
+    """Whether an interval excludes 1/2, the least order of a scheme, or holds two orders."""
+    return not interval[0] <= APART <= interval[1] or interval[1] - interval[0] > APART
+
+
+def _of_single_steps(task: Task) -> tuple[float, tuple[float, float]] | None:
+    """Return the order that single steps of the limit's own scheme show, with its interval.
+
+    None where they are not to be had, as of limits that are no `SDE`.
+    """
+
+    # Few comparisons come here; for the others torchsde would be loaded in vain.
+    from deeplimit.judge.solver.runs import Plan, resolve
+    from deeplimit.judge.solver.single_steps import single_steps
+
+    equation: Any = task.limit
+    if not hasattr(equation, "reference_scheme"):
+        return None
+    x = task.h0
+    if x is None:
+        x = torch.randn(16, task.network.width, generator=torch.Generator().manual_seed(task.seed))
+    solver = resolve(equation.reference_scheme, equation)
+    plan = Plan(solver, equation, task.grid.depths, x.double(), "none", task.seed)
+    found = single_steps(plan)
+    return None if found is None else (found.order, found.interval)
 
 
 def constant_of(errors: ErrorEstimates, rate: float) -> float:

@@ -59,10 +59,10 @@ def single_steps(plan: Plan) -> SingleSteps | None:
     """Return what single steps of a plan's solver show; None where that is not to be had."""
     if not plan.random:
         return None
-    states = _typical_states(plan)
-    if not bool(torch.isfinite(states).all()):
-        return None
     try:
+        states = _typical_states(plan)
+        if not bool(torch.isfinite(states).all()):
+            return None
         found = [_of_length(plan, states, length, MANY) for length in LENGTHS]
         sizes, moves = (np.array(each) for each in zip(*found, strict=True))
         round_off = ROUNDED * torch.finfo(states.dtype).eps * max(1.0, float(states.abs().max()))
