@@ -131,10 +131,10 @@ GROUPS = {
     ),
     "Solvers": (
         "`check_solver` with default arguments on the problems of `dl.testing.PROBLEMS`: methods of torchsde"
-        " and torchdiffeq, and Milstein's scheme with Lévy areas; and where a drift hides small noise. The seed makes drift, noise and initial"
-        " states up to twice or half as large. Intervals are those of the analysis that decided: 96 % for"
-        ' an SDE, 95 % for an ODE. The right verdict is "documented order", or "faster than documented" where'
-        " the order is higher."
+        " and torchdiffeq, and Milstein's scheme with Lévy areas; and where a drift hides small noise. The"
+        " seed makes drift, noise and initial states up to twice or half as large. Intervals are those of the"
+        ' analysis that decided: 96 % for an SDE, 95 % for an ODE. The right verdict is "documented order",'
+        ' or "faster than documented" where the order is higher.'
     ),
     "Solvers, weak order": (
         '`check_solver(kind="weak")` with 8 to 128 steps and three test functions, which share'
