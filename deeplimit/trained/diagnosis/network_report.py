@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
@@ -228,11 +229,14 @@ class NetworkDiagnosis(Report):
             told.append(
                 ("", f"layers with another influence than such a layer here: {named or 'none'}{more}")
             )
+        # One name with a number per kind: bl.* (1), bl.* (2).
+        split = {each.name for each in self.objects if re.search(r" \(\d+\)$", each.name)}
         for each in self.objects:
             if each.what != WEIGHTS and not each.name.endswith(", mean"):
                 pairs = each.merging.pairs
                 cheap = ", ".join(f"{k} and {k + 1} ({pairs[k]:.2f})" for k in each.merging.cheapest(3))
-                told.append(("merge", f"{each.full_name}: {cheap}; 0.50 for independent layers"))
+                kind = "" if each.name not in split else " of this kind, counted from 0"
+                told.append(("merge", f"{each.full_name}: {cheap}{kind}; 0.50 for independent layers"))
         return told
 
     def _reservations(self) -> list[str]:
