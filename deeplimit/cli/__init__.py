@@ -53,6 +53,15 @@ class OneLine(TyperGroup):
             sys.exit(getattr(error, "exit_code", 2))
         sys.exit(code if isinstance(code, int) else 0)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; what an interrupted one has kept is said before it ends."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            for note in getattr(stopped, "__notes__", ()):
+                typer.echo(note, err=True)
+            raise
+
 
 def _typed(error: Exception, args: Sequence[str]) -> str:
     """Return what was typed behind the option that an error is about, or what was taken for one, in words."""

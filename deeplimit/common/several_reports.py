@@ -30,6 +30,8 @@ SUBJECTS = ("network", "limit", "scheme", "equation")
 """Fields that say what a report is of. Labels that nobody chose come from the first that tells them apart."""
 ALONE = re.compile(r"(?<!\\)[%&]")
 """Signs that end a row or a cell of LaTeX, unless a backslash stands before them."""
+OUTSIDE = re.compile(r"(?<!\\)[%&_#]")
+"""Those and what is mathematics between dollar signs alone, or the number of an argument."""
 LONGEST = 60
 """Letters of a label that nobody chose."""
 TWO_LINES: Final = 34
@@ -108,7 +110,7 @@ def table(
         of: which of a report's quantities the rate belongs to, as for `plot`.
         path: file to write in addition: .csv, all columns in full precision, or .tex, a tabular of LaTeX's
             package booktabs with labels, rates with their intervals, and verdicts. Labels enter LaTeX as they
-            are, but for % and &, which would end the row or its cell.
+            are, but for % and &, and outside of mathematics _ and #, which get a backslash.
 
     Returns:
         The frame. `to_csv`, `to_string` and further methods of pandas work on it.
@@ -325,6 +327,17 @@ def _mathematics(text: str) -> str:
     return "".join(letters)
 
 
+def _escaped(label: str) -> str:
+    """Return a label in which signs that LaTeX would take for its own stand behind a backslash.
+
+    Between dollar signs an underscore is mathematics.
+    """
+    pieces = re.split(r"((?<!\\)\$.*?(?<!\\)\$)", label)
+    return "".join(
+        (ALONE if place % 2 else OUTSIDE).sub(r"\\\g<0>", piece) for place, piece in enumerate(pieces)
+    )
+
+
 def _latex(
     curves: Sequence[Curve], labels: Sequence[str], levels: Sequence[float], verdicts: Sequence[str | None]
 ) -> str:
@@ -340,5 +353,5 @@ def _latex(
     )
     text = Table(columns).to_latex()
     for place, label in zip(places, labels, strict=True):
-        text = text.replace(place, ALONE.sub(r"\\\g<0>", label), 1)
+        text = text.replace(place, _escaped(label), 1)
     return text

@@ -202,7 +202,7 @@ class StabilityReport(Report):
     def exponent_words(self) -> str:
         """The residual exponent and the critical one in words."""
         if math.isnan(self.exponent):
-            return "the blocks scale themselves"
+            return "residual factors are those of the blocks"
         critical = self.critical_exponent
         known = "critical exponent not known" if critical is None else f"critical {critical:g}"
         return f"exponent {self.exponent:g}, {known}"

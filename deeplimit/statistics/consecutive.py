@@ -21,13 +21,19 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
 from scipy import special
 
-from deeplimit.statistics.power_law import CorrelatedData, Floor, StudentMixture, slope_weights
+from deeplimit.statistics.power_law import (
+    CorrelatedData,
+    Floor,
+    StudentMixture,
+    slope_weights,
+    slopes_between,
+)
 
 POWERS = (0.25, 0.5, 1.0, 2.0)
 """Powers of 1/L of the corrections, which are there together: one power alone covered 70 to 80 %."""
@@ -185,6 +191,7 @@ class Order:
         deepest: root mean square of the deepest of them, or their median.
         ratio: of its depths, the coarser over the finer.
         scatter: what single levels are off by from all power laws with corrections, where that was asked.
+        whole_slopes, whole_errors: the same as `slopes` of all differences, where those are of a part.
     """
 
     orders: StudentMixture
@@ -198,6 +205,8 @@ class Order:
     deepest: float
     ratio: float
     scatter: float = 0.0
+    whole_slopes: np.ndarray = field(default_factory=lambda: np.empty(0))
+    whole_errors: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     @property
     def remaining(self) -> float:
@@ -247,7 +256,10 @@ def fit_order(found: Differences, corrections: Corrections | None = None) -> Ord
         order = _fitted(found, corrections, lost)
     if whole is None or order is None or order.uncertain:
         return whole
-    return dataclasses.replace(order, slopes=whole.slopes, slope_errors=whole.slope_errors)
+    slopes = {
+        name: getattr(whole, name) for name in ("slopes", "slope_errors", "whole_slopes", "whole_errors")
+    }
+    return dataclasses.replace(order, **slopes)
 
 
 def _fitted(found: Differences, corrections: Corrections | None, lost: float) -> Order | None:
@@ -260,7 +272,7 @@ def _fitted(found: Differences, corrections: Corrections | None, lost: float) ->
         return None
     few = 3 * max(1, count // 100) / count  # one path of eight makes up an eighth whatever its size
     medians = lost > 0 or (not found.exact and share_of_the_largest(sizes) >= max(TAIL_SHARE, few))
-    logs, influence = log_medians(sizes) if medians else log_means(sizes)
+    logs, influence = of_all = log_medians(sizes) if medians else log_means(sizes)
     coherence, share, log_part, part_influence = _parts(
         squares, products, found.depths, found.exact or medians
     )
@@ -292,14 +304,14 @@ def _fitted(found: Differences, corrections: Corrections | None, lost: float) ->
         other, its = (logs, covariance) if medians else with_other_moments(sizes, logs, influence, allowed)
         fit = mixture_of_orders(depths[:-1], other, its, allowed, degrees, faster)
         orders = fit.orders
-    steps = np.diff(np.log(depths[:-1]))
-    variances = np.diag(covariance)
-    change = variances[1:] + variances[:-1] - 2 * np.diag(covariance, 1)
-    slopes = -np.diff(logs) / steps
+    slopes, slope_errors = slopes_between(np.log(depths[:-1]), logs, covariance)
+    whole = of_all[1].T @ of_all[1] / max(count - 1, 1) / count * (not found.exact)
+    apart = of_all[0] - _spacing(depths, of_all[0], coherence)
+    whole_slopes, whole_errors = slopes_between(np.log(depths[:-1]), apart, whole)
     return Order(
         orders,
         slopes,
-        np.sqrt(np.maximum(change, 0.0)) / steps,
+        slope_errors,
         coherence,
         medians,
         share,
@@ -308,6 +320,8 @@ def _fitted(found: Differences, corrections: Corrections | None, lost: float) ->
         float(np.median(sizes[:, -1]) if medians else np.sqrt((sizes[:, -1] ** 2).mean())),
         float(found.depths[-2] / found.depths[-1]),
         fit.scatter if len(scatters) > 1 else 0.0,
+        whole_slopes,
+        whole_errors,
     )
 
 

@@ -20,10 +20,14 @@ LONG = {
 
 def test_an_interrupt_gives_the_exit_code_of_shells(monkeypatch):
     def interrupted(*_, **__):
-        raise KeyboardInterrupt
+        stopped = KeyboardInterrupt()
+        stopped.add_note("3 of 7 blocks")
+        raise stopped
 
     monkeypatch.setattr("deeplimit.judge.convergence.compare", interrupted)
-    assert CliRunner().invoke(cli.app, ["compare", "--quiet"]).exit_code == cli.INTERRUPTED == 130
+    found = CliRunner().invoke(cli.app, ["compare", "--quiet"])
+    assert found.exit_code == cli.INTERRUPTED == 130
+    assert "3 of 7 blocks" in found.output
 
 
 @pytest.mark.nightly

@@ -248,3 +248,13 @@ def test_reports_are_equal_by_content_and_nan_equals_nan(compared, in_law, tmp_p
     assert compared[0] != compared[1]
     assert dataclasses.replace(compared[0], errors=2 * compared[0].errors) != compared[0]
     assert compared[0] != "report"
+
+
+@pytest.mark.parametrize(
+    ("label", "written"),
+    [("smooth_50%", r"smooth\_50\%"), ("$V_t$ & b", r"$V_t$ \& b"), (r"a\_b, #1", r"a\_b, \#1")],
+)
+def test_signs_of_latex_in_labels_stand_behind_a_backslash(label, written, tmp_path):
+    report = dl.order(np.array([1.0, 0.5, 0.25]), [8, 16, 32])
+    dl.table([report], labels=[label], path=tmp_path / "t.tex")
+    assert written in (tmp_path / "t.tex").read_text(encoding="utf-8")

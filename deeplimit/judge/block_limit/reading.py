@@ -295,7 +295,8 @@ def _between(
 def _unknown(name: str) -> str:
     return (
         f"the forward of {name} does more between its blocks than to add a multiple of what each returns, so"
-        " that its layers are not the blocks. Return blocks that each map a state to the next."
+        " that its layers are not the blocks. Return blocks that each map a state to the next: skip,"
+        " activation and factor inside."
     )
 
 
@@ -308,7 +309,7 @@ def _factor(call: _Call, following: Tensor) -> float | None:
     square = (call.output * call.output).sum()
     factor = (step * call.output).sum() / square if square > 0 else step.new_zeros(())
     if torch.linalg.vector_norm(step - factor * call.output) > LINEAR * size:
-        raise ValueError(_unknown(type(call.module).__name__ + "s"))
+        raise ValueError(_unknown(f"the model of {type(call.module).__name__}s"))
     return float(factor)
 
 

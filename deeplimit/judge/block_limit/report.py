@@ -172,7 +172,11 @@ class IdentifiedLimit(Report):
                 Column("update", self.update_sizes, ".3g"),
                 Column("fluctuation of sum", self.fluctuations, ".3g"),
                 Column("mean of sum", self.drifts, ".3g"),
-                Column("alignment", [None if math.isnan(each) else each for each in self.alignments], ".3g"),
+                Column(
+                    "alignment (1: independent)",
+                    [None if math.isnan(each) else each for each in self.alignments],
+                    ".3g",
+                ),
                 Column("|h_L - h_0|/|h_0|", self.displacements, ".3g"),
                 Column("cos(h_L, h_0)", self.turned, ".3f"),
                 Column("cos between inputs", self.inputs_after, ".3f"),

@@ -391,7 +391,11 @@ def _strong_analysis(
     slopes, slope_errors = np.full((2, len(plan.steps) - (2 if fitted is order else 1)), math.nan)
     if fitted is not None:
         shown = slice(unstable, unstable + len(fitted.slopes))
-        slopes[shown], slope_errors[shown] = fitted.slopes, fitted.slope_errors
+        slopes[shown], slope_errors[shown] = (
+            (fitted.slopes, fitted.slope_errors)
+            if order is None or fitted is not order
+            else (order.whole_slopes, order.whole_errors)
+        )
     return _reported(
         plan,
         judgement,

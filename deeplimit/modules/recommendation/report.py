@@ -72,10 +72,10 @@ class Recommendation(Report):
         return f"{self.verdict}: {self.reason}."
 
     def _facts(self) -> list[tuple[str, str]]:
-        facts = [("exponent", f"{self.exponent:g}")]
+        facts = [("exponent needed", f"{self.exponent:g}")]
         if len({*self.needed}) > 1:
             pairs = zip(self.kinds, self.needed, strict=True)
-            facts = [(f"exponent of {kind}", f"{need:g}") for kind, need in pairs]
+            facts = [(f"exponent needed by {kind}", f"{need:g}") for kind, need in pairs]
         facts += [("", line) for line in self.code.splitlines()]
         facts += [(f"learning rate, {place}", what) for place, what in self.learning_rate.items()]
         if any("tuned depth" in what for what in self.learning_rate.values()):
