@@ -84,7 +84,17 @@ def asks_from_the_start(equation, x, brownian, times):
     return x * torch.exp(-0.545 * times[-1] + 0.3 * brownian(0.0, times[-1]))
 
 
-@pytest.mark.parametrize("solver", [starts_with_euler, takes_times_for_the_whole, asks_from_the_start])
+def in_single_precision(equation, x, brownian, times):
+    narrow = x.float()
+    for s, t in itertools.pairwise(times.tolist()):
+        dB = brownian(s, t).float()
+        narrow = narrow * (1 - 0.5 * (t - s) + 0.3 * dB) + 0.045 * narrow * (dB**2 - (t - s))
+    return narrow.double()
+
+
+@pytest.mark.parametrize(
+    "solver", [starts_with_euler, takes_times_for_the_whole, asks_from_the_start, in_single_precision]
+)
 def test_what_they_cannot_show_is_unknown(solver):
     assert seen(solver, geometric(-0.5, 0.3)) is None
 

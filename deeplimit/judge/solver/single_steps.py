@@ -36,6 +36,8 @@ GROWS = 1.4
 """Factor by which it must be: independent steps give 2, the first one alone 1."""
 SETTLED = 0.05
 """Local orders of the shortest steps that differ by this much are on their way still."""
+LEAST = 0.25
+"""An order below this, half of the lowest one of a solver in use, is that of round-off, as of float32."""
 MOVES = (0.4, 1.1)
 """Exponents of the moves of states in such times, 1/2 to 1: those of a solver that reads its times."""
 SPARE = 0.005
@@ -76,7 +78,12 @@ def single_steps(plan: Plan) -> SingleSteps | None:
     orders = np.log(sizes[:-1] / sizes[1:])[: count - 1] / octaves[: count - 1] - 0.5
     speed = math.log(moves[0] / moves[-1]) / float(octaves.sum())
     change = abs(float(orders[-1] - orders[-2]))
-    is_clear = change < SETTLED and MOVES[0] < speed < MOVES[1] and sizes[count - 1] > GROWS * few
+    is_clear = (
+        change < SETTLED
+        and orders[-1] > LEAST
+        and MOVES[0] < speed < MOVES[1]
+        and sizes[count - 1] > GROWS * few
+    )
     return SingleSteps(float(orders[-1]), change + SPARE) if is_clear else None
 
 

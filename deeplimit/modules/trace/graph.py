@@ -267,7 +267,21 @@ def find_joins(trace: Trace) -> tuple[Join, ...]:
     shared = {join.addition.ordinal for join in joins if _is_shared(graph, join, joins)}
     if shared:
         joins = _joins(graph, [addition for addition in trace.additions if addition.ordinal not in shared])
+    through = {join.addition.place: join.addition.sides[join.skip].sources[0] for join in joins}
+    ends = [join for join in joins if _joins_two_streams(graph, join, through)]
+    if ends and ends == joins[-1:]:  # a velocity is added to its stream in every layer
+        joins = joins[:-1]
     return _outermost(graph, joins)
+
+
+def _joins_two_streams(graph: Graph, join: Join, through: dict[Edge, Edge]) -> bool:
+    """Whether what is added is a stream of its own, as where a reversible network ends with (a + b) / 2."""
+    passed = 0
+    for place in graph.climb(join.addition.sides[join.branch].sources, through, joins=len(through)):
+        if place == join.root:
+            return False
+        passed += place in through
+    return passed > 1
 
 
 def _joins(graph: Graph, additions: Sequence[Addition]) -> list[Join]:
