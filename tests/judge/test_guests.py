@@ -857,3 +857,25 @@ def test_small_general_noise_has_the_order_of_single_steps(seed):
     low, high = report.rate_interval
     assert low < 0.5 < high < low + 0.5
     assert report.verdict == "converges"
+
+
+@dataclass(frozen=True)
+class ShortMilstein(Milstein):
+    """Milstein's scheme whose correction is 4 % too small: strong order 1/2, by a small part of the error."""
+
+    name: ClassVar[str] = "short-milstein"
+
+    def residual(self, h, layers, exponent):
+        (w,) = layers
+        noise = w.values[:, None] * w.scale(exponent)
+        correction = 0.02 * VOLATILITY**2 * h * (noise**2 - 1.0 / w.depth)
+        return super().residual(h, layers, exponent) - correction
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("recursion", "order"), [(ShortMilstein, 0.5), (Milstein, 1.0)])
+def test_a_term_that_is_a_little_too_small_leaves_order_one_half(recursion, order, seed):
+    network = dl.ResidualNetwork(recursion("identity"), 1, (dl.Brownian(),), 0.5)
+    size = {"depths": (16, 32, 64, 128, 256), "paths": 512, "seed": seed}
+    low, high = dl.compare(network, dl.SDE(**GBM), **size).rate_interval
+    assert low < order < high < low + 0.5

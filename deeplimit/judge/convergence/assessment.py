@@ -517,17 +517,18 @@ def _hidden_part(estimated: Estimated, order: Order) -> Fit | None:
     """Return the order of the distance to the limit's scheme, if it surely falls more slowly than the rest.
 
     At small noise it is a hundredth of the errors, in differences less than round-off, and no order of the
-    network's differences shows it. None where errors have no two parts, or that one falls no more slowly than
-    the scheme: a network of order 1 is as far from a scheme of order 1/2 as that is from the limit.
+    network's differences shows it, or none that excludes much. None where errors have no two parts, or that
+    one falls no more slowly than the scheme: a network of order 1 is as far from a scheme of order 1/2 as
+    that is from the limit.
     """
     parts = [part for part in estimated.parts if np.isfinite(part.judged.log_errors).all()]
     fits = {part.is_gap: fit_rate(part.judged) for part in parts}
     if len(fits) < 2 or not all(part.decides for part in parts if part.is_gap):
         return None
     low, high = fits[True].interval(0.95)
-    return (
-        fits[True] if low > 0 and high < min(order.interval(0.95)[0], fits[False].interval(0.95)[0]) else None
-    )
+    least, most = order.interval(0.95)
+    slower = high < fits[False].interval(0.95)[0] and (high < least or most - least > APART)
+    return fits[True] if low > 0 and slower else None
 
 
 APART = 0.5
