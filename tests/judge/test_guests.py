@@ -12,6 +12,7 @@ import torch
 
 import deeplimit as dl
 from deeplimit.driving import ChannelKind, IndependentLaw
+from deeplimit.judge.convergence import wording
 from deeplimit.judge.in_law.comparison import _powers
 
 DRIFT, VOLATILITY = 0.4, 0.3
@@ -160,6 +161,8 @@ def test_the_same_scheme_of_another_equation_does_not_converge(name):
         other = dataclasses.replace(equation, **changed)
     report = dl.compare(dl.scheme_network(dl.Heun(), equation, width), other, **{**MORE, "paths": 1024})
     assert report.verdict == "does not converge"
+    other_sense = getattr(other, "interpretation", "") == "stratonovich"
+    assert (wording.OF_THE_SENSE in report.reservations) is other_sense
 
 
 @pytest.mark.statistical

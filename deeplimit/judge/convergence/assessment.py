@@ -16,6 +16,7 @@ import torch
 from deeplimit.common.verdict import ConvergenceVerdict, Judgement, all_said, first, judge, said
 from deeplimit.driving.between_layers import unseen_share_of_weights
 from deeplimit.driving.jumps import jump_of_weights
+from deeplimit.equations.schemes import STRATONOVICH
 from deeplimit.judge.convergence import verdict, wording
 from deeplimit.judge.convergence.pairing import Correction, Pairing, Reads, log_bias
 from deeplimit.judge.convergence.report import MEAN, MEDIAN, CompareReport, PartOfError
@@ -804,6 +805,7 @@ def _report(
         versions=versions(),
         reservations=(
             *wording.pairing_notes(task, pairing, is_corrected),
+            *([wording.OF_THE_SENSE] if _is_of_another_sense(outcome, task, pairing) else []),
             *all_said(verdict.caveats(numbers), numbers, wording.OF_THE_NUMBERS),
         ),
         citations=pairing.citations,
@@ -814,6 +816,11 @@ def _report(
         ),
     )
     return report.measured_by(CoupledErrors(task, device=task.device))
+
+
+def _is_of_another_sense(outcome: Outcome, task: Task, pairing: Pairing) -> bool:
+    wrong = outcome.judgement.code == verdict.DOES_NOT and pairing.reads is Reads.INCREMENTS
+    return wrong and getattr(task.limit, "interpretation", "") == STRATONOVICH
 
 
 def _in_place(slopes: np.ndarray, count: int) -> np.ndarray:

@@ -265,6 +265,13 @@ OF_THE_NUMBERS: Sentences[Numbers] = {
 }
 
 
+OF_THE_SENSE = (
+    "the limit is read in Stratonovich's sense, where layers that add noise as Euler steps do tend to an"
+    " equation in Itô's: with the same coefficients that is another one."
+)
+"""A caveat where such a limit is not the network's."""
+
+
 def pairing_notes(task: Task, pairing: Pairing, corrected: bool) -> list[str]:
     """Return what to know of how this network was paired with this limit."""
     notes = [*_limit_notes(pairing, corrected), *theory.reservations(task.network)]
