@@ -201,8 +201,8 @@ def blocks_of(factory: Factory, depth: int) -> list[nn.Module]:
         raise TypeError(
             f"factory({depth}) must return its blocks in order, as an nn.Sequential, nn.ModuleList or list,"
             " or a model whose forward calls one such list and nothing else;"
-            f" got {validation.named(built)}. check_depth(factory) and recommend(factory, depth) take"
-            " any model."
+            f" got {validation.named(built)}. identify(factory, x) takes models that add what"
+            " blocks return, and check_depth(factory) any."
         )
     blocks = list(built)
     for k, block in enumerate(blocks):
