@@ -756,6 +756,8 @@ def _report(
         swollen=measures and _differ(raw, errors, 1.5),
         narrow=task.dtype == torch.float32,
     )
+    wrong = outcome.judgement.code == verdict.DOES_NOT and pairing.reads is Reads.INCREMENTS
+    sense = getattr(task.limit, "interpretation", "")
     report = CompareReport(
         verdict=outcome.judgement.code,
         reason=said(outcome.judgement, wording.REASONS),
@@ -805,7 +807,7 @@ def _report(
         versions=versions(),
         reservations=(
             *wording.pairing_notes(task, pairing, is_corrected),
-            *([wording.OF_THE_SENSE] if _is_of_another_sense(outcome, task, pairing) else []),
+            *([wording.OF_THE_SENSE] if wrong and sense == STRATONOVICH else []),
             *all_said(verdict.caveats(numbers), numbers, wording.OF_THE_NUMBERS),
         ),
         citations=pairing.citations,
@@ -816,11 +818,6 @@ def _report(
         ),
     )
     return report.measured_by(CoupledErrors(task, device=task.device))
-
-
-def _is_of_another_sense(outcome: Outcome, task: Task, pairing: Pairing) -> bool:
-    wrong = outcome.judgement.code == verdict.DOES_NOT and pairing.reads is Reads.INCREMENTS
-    return wrong and getattr(task.limit, "interpretation", "") == STRATONOVICH
 
 
 def _in_place(slopes: np.ndarray, count: int) -> np.ndarray:
