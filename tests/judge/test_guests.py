@@ -860,6 +860,7 @@ def test_small_general_noise_has_the_order_of_single_steps(seed):
     low, high = report.rate_interval
     assert low < 0.5 < high < low + 0.5
     assert report.verdict == "converges"
+    assert wording.OF_SINGLE_STEPS in report.reservations
 
 
 @dataclass(frozen=True)

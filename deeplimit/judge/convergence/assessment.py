@@ -476,9 +476,10 @@ def assess(
         hidden = _hidden_part(estimated, order) if outcome.judgement.code == verdict.CONVERGES else None
         slower = order if hidden is None else hidden
         rate, interval = slower.rate, slower.interval(confidence)
+        shown = None
         if outcome.judgement.rule == "is_the_limits_scheme" and _is_in_doubt(interval):
-            rate, interval = _of_single_steps(task) or (rate, interval)
-        outcome = outcome.with_order(rate, interval)
+            shown = _of_single_steps(task)
+        outcome = outcome.with_order(*(shown or (rate, interval)), of_single_steps=shown is not None)
     return _report(task, coupled, pairing, outcome, confidence, seconds)
 
 
@@ -499,7 +500,10 @@ class Estimated:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What follows: the judgement, errors above the floor, the floor, and an order where one is given."""
+    """What follows: the judgement, errors above the floor, the floor, and an order where one is given.
+
+    `of_single_steps` says that the order is that of single steps of the limit's own scheme.
+    """
 
     judgement: Judgement[ConvergenceVerdict]
     estimated: Estimated
@@ -507,11 +511,14 @@ class Outcome:
     rate: float = np.nan
     interval: tuple[float, float] = (np.nan, np.nan)
     constant: float = np.nan
+    of_single_steps: bool = False
 
-    def with_order(self, rate: float, interval: tuple[float, float]) -> Outcome:
+    def with_order(self, rate: float, interval: tuple[float, float], *, of_single_steps: bool) -> Outcome:
         """Return the same with an order that was measured from consecutive differences, or is a part's."""
         constant = constant_of(self.estimated.common, rate)
-        return dataclasses.replace(self, rate=rate, interval=interval, constant=constant)
+        return dataclasses.replace(
+            self, rate=rate, interval=interval, constant=constant, of_single_steps=of_single_steps
+        )
 
 
 def _hidden_part(estimated: Estimated, order: Order) -> Fit | None:
@@ -808,6 +815,7 @@ def _report(
         reservations=(
             *wording.pairing_notes(task, pairing, is_corrected),
             *([wording.OF_THE_SENSE] if wrong and sense == STRATONOVICH else []),
+            *([wording.OF_SINGLE_STEPS] if outcome.of_single_steps else []),
             *all_said(verdict.caveats(numbers), numbers, wording.OF_THE_NUMBERS),
         ),
         citations=pairing.citations,

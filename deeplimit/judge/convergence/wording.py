@@ -270,6 +270,11 @@ OF_THE_SENSE = (
     " equation in Itô's: with the same coefficients that is another one."
 )
 """A caveat where such a limit is not the network's."""
+OF_SINGLE_STEPS = (
+    "the network is the scheme that the limit is solved with, and these depths leave its order in doubt: the"
+    " order is that of single steps of lengths down to 2^-32."
+)
+"""A caveat where errors do not say the order."""
 
 
 def pairing_notes(task: Task, pairing: Pairing, corrected: bool) -> list[str]:

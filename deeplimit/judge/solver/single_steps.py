@@ -24,7 +24,7 @@ from deeplimit.statistics.consecutive import ROUNDED
 
 LENGTHS = tuple(2.0**-k for k in (8, 14, 20, 26, 32))
 """Lengths of steps. From one to the next what hides a part that falls half an order more slowly shrinks by 8:
-of a noise of 0.03 beside a drift of 1 local orders are .92, .57, .502, .5000 between them."""
+of a noise of 0.03 beside a drift of 1 local orders are .92, .59, .502, .5000 between them."""
 BEGIN, BEFORE = 0.5, 64
 """Time at which they begin, in binary numbers exactly, and how many usual steps lead there."""
 STATES, NOISES = 16, 16
@@ -41,7 +41,7 @@ LEAST = 0.25
 MOVES = (0.4, 1.1)
 """Exponents of the moves of states in such times, 1/2 to 1: those of a solver that reads its times."""
 SPARE = 0.005
-"""What an order is allowed to be off by beside the last change: at most .0014 in 26 schemes and equations."""
+"""What an order is allowed to be off by beside the last change: at most .0001 in 24 schemes and equations."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def single_steps(plan: Plan) -> SingleSteps | None:
         return None
     octaves = np.log(LENGTHS[:-1]) - np.log(LENGTHS[1:])
     orders = np.log(sizes[:-1] / sizes[1:])[: count - 1] / octaves[: count - 1] - 0.5
-    speed = math.log(moves[0] / moves[-1]) / float(octaves.sum())
+    speed = math.log(moves[0] / max(moves[count - 1], 1e-300)) / float(octaves[: count - 1].sum())
     change = abs(float(orders[-1] - orders[-2]))
     is_clear = (
         change < SETTLED

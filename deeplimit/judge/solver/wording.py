@@ -335,8 +335,8 @@ SOLVER_CAVEATS: Sentences = {
     ),
     "order_is_of_single_steps": lambda r: (
         f"the order {r.rate:.3f} is that of what fluctuates of single steps, of lengths down to 2^-32."
-        f" At these numbers of steps that part is hidden: local slopes are {r.local_slopes[0]:.2f} to"
-        f" {r.local_slopes[-1]:.2f}."
+        " At these numbers of steps that part is hidden: the last local slope is"
+        f" {[slope for slope in r.local_slopes if math.isfinite(slope)][-1]:.2f}."
     ),
     "few_paths_were_run": lambda r: f"{r.paths} paths are few for covariances between levels; take 400.",
 }
