@@ -473,9 +473,11 @@ def assess(
     order = pairing.order if pairing.measured else None
     settles = outcome.judgement.code != verdict.DOES_NOT and outcome.judgement.rule != "is_still_moving"
     if order is not None and not order.uncertain and order.rate > 0 and settles:
-        hidden = _hidden_part(estimated, order) if outcome.judgement.code == verdict.CONVERGES else None
+        hidden = _slower_part(estimated) if outcome.judgement.code == verdict.CONVERGES else None
         slower = order if hidden is None else hidden
         rate, interval = slower.rate, slower.interval(confidence)
+        if hidden is not None:
+            interval = interval[0] - OF_DISTANCES, interval[1] + OF_DISTANCES
         shown = None
         if outcome.judgement.rule == "is_the_limits_scheme" and _is_in_doubt(interval):
             shown = _of_single_steps(task)
@@ -521,24 +523,24 @@ class Outcome:
         )
 
 
-def _hidden_part(estimated: Estimated, order: Order) -> Fit | None:
-    """Return the order of the distance to the limit's scheme, if it surely falls more slowly than the rest.
+def _slower_part(estimated: Estimated) -> Fit | None:
+    """Return the order of the distance to the limit's scheme, if it surely falls more slowly than that.
 
-    At small noise it is a hundredth of the errors, in differences less than round-off, and no order of the
-    network's differences shows it, or none that excludes much. None where errors have no two parts, or that
-    one falls no more slowly than the scheme: a network of order 1 is as far from a scheme of order 1/2 as
-    that is from the limit.
+    It is then the network's. Distances say it better than consecutive differences, which at small noise are
+    round-off. None where errors have no two parts, or that one falls no more slowly: a network of order 1 is
+    as far from a scheme of order 1/2 as that is from the limit.
     """
     parts = [part for part in estimated.parts if np.isfinite(part.judged.log_errors).all()]
     fits = {part.is_gap: fit_rate(part.judged) for part in parts}
     if len(fits) < 2 or not all(part.decides for part in parts if part.is_gap):
         return None
     low, high = fits[True].interval(0.95)
-    least, most = order.interval(0.95)
-    slower = high < fits[False].interval(0.95)[0] and (high < least or most - least > APART)
-    return fits[True] if low > 0 and slower else None
+    return fits[True] if low > 0 and high < fits[False].interval(0.95)[0] else None
 
 
+OF_DISTANCES = 0.02
+"""What corrections at small depths move orders of distances to a scheme by: 0.013 to 0.015 in the mean of 40
+calls each with depths 16 to 256, for Euler's scheme beside Milstein's on three equations."""
 APART = 0.5
 """Orders of schemes are multiples of this."""
 
