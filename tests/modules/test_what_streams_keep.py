@@ -218,3 +218,26 @@ def test_one_line_for_two_streams_is_one_findings():
         return network
 
     assert dl.check_depth(mended, DEPTHS, batch=STATES, expected=0.5).verdict == "as expected"
+
+
+def test_two_streams_that_are_added_at_the_end_are_no_branch_of_each_other():
+    """A reversible network that returns the mean of its halves."""
+
+    class Half(nn.Sequential):
+        def __init__(self):
+            half = WIDTH // 2
+            super().__init__(nn.LayerNorm(half), nn.Linear(half, 48), nn.Tanh(), nn.Linear(48, half))
+
+    def ending(last):
+        def forward(blocks, x):
+            a = b = x[..., : WIDTH // 2]
+            for place, block in enumerate(blocks):
+                update = len(blocks) ** -0.5
+                a, b = (a + update * block(b), b) if place % 2 else (a, b + update * block(a))
+            return last(a, b)
+
+        return check(forward, None, Half)
+
+    whole, added = ending(lambda a, b: torch.cat([a, b], -1)), ending(lambda a, b: (a + b) / 2)
+    assert [branch.counts for branch in added.branches] == [branch.counts for branch in whole.branches]
+    assert [stream.growth for stream in added.streams] == [stream.growth for stream in whole.streams]
