@@ -111,6 +111,8 @@ def test_at_small_noise_the_order_of_eulers_scheme_is_one_half():
     assert "order_is_of_single_steps" in report.caveats
     assert report.verdict == "documented order"
     assert report.rate_interval[0] < 0.5 < report.rate_interval[1]
+    labels = [text.get_text() for text in report.plot().get_legend().get_texts()]
+    assert not any("order" in label for label in labels)  # no line of that slope goes through these changes
 
 
 def test_additive_noise_keeps_its_order_of_one():

@@ -212,9 +212,11 @@ def fitted(beta, alpha, offset):
 )
 def test_limits_that_networks_suggest_stay(activation, regime, weights):
     found = dl.fitted_limit(fitted(*weights), activation, regime=regime)
-    numbers = kept_numbers.without(found.compare(paths=20).to_dict(), kept_numbers.LEFT_OUT)
+    report = found.compare(paths=20)
+    numbers = kept_numbers.without(report.to_dict(), {*kept_numbers.LEFT_OUT, "reference_error"})
     name = f"fitted: {activation}, {regime}, {weights}"
     kept_numbers.check("diagnoses", name, numbers, kept_numbers.ADAPTIVE)
+    kept_numbers.check("diagnoses", f"{name}: errors", report.errors.tolist(), 1e-4)
     kept_numbers.check(
         "diagnoses",
         f"offset: {activation}, {regime}, {weights}",

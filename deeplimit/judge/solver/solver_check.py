@@ -351,13 +351,13 @@ def _strong_analysis(
     fitted: Order | ErrorOrder | None = order
     if order is not None and floor is not None and plan.reference == "exact":
         fitted = _of_distances(found.distances, steps, order, floor, exact=not plan.random) or order
-    told = _told(plan, fitted, confidence, "differences" if fitted is order else "distances")
+    stated = _stated_order(plan, fitted, confidence, "differences" if fitted is order else "distances")
     moves = bool((sizes > ROUNDED * round_off).any())
     evidence = StrongEvidence(
         found.lost,
         order,
-        told.interval,
-        told.sure,
+        stated.interval,
+        stated.sure,
         moves,
         documented,
         distance,
@@ -404,10 +404,10 @@ def _strong_analysis(
         documented=documented,
         differences=all_sizes,
         standard_errors=spread,
-        rate=told.rate,
-        rate_interval=told.interval,
+        rate=stated.rate,
+        rate_interval=stated.interval,
         confidence=confidence,
-        source=told.source,
+        source=stated.source,
         local_slopes=tuple(map(float, slopes)),
         local_slope_errors=tuple(map(float, slope_errors)),
         distances=all_distances,
@@ -423,8 +423,8 @@ def _strong_analysis(
     )
 
 
-class Told(NamedTuple):
-    """What is told of the order: median, interval, the interval at level `rules.SURE`, what they are of."""
+class StatedOrder(NamedTuple):
+    """The order of a report: median, interval, the interval at level `rules.SURE`, and what they are of."""
 
     rate: float
     interval: tuple[float, float]
@@ -432,18 +432,20 @@ class Told(NamedTuple):
     source: str
 
 
-def _told(plan: Plan, fitted: Order | ErrorOrder | None, confidence: float, source: str) -> Told:
+def _stated_order(
+    plan: Plan, fitted: Order | ErrorOrder | None, confidence: float, source: str
+) -> StatedOrder:
     """Return the order that was fitted, or that of single steps, which it cannot exceed, if that is lower."""
     if fitted is None:
-        return Told(math.nan, (math.nan, math.nan), (math.nan, math.nan), source)
+        return StatedOrder(math.nan, (math.nan, math.nan), (math.nan, math.nan), source)
     interval, sure = (
         (fitted.orders.quantile(tail), fitted.orders.quantile(1 - tail))
         for tail in ((1.0 - confidence) / 2, (1.0 - rules.SURE) / 2)
     )
     shown = single_steps(plan) if interval[0] > rules.HALF else None
     if shown is not None and shown.interval[1] < interval[0]:
-        return Told(shown.order, shown.interval, shown.interval, SINGLE_STEPS)
-    return Told(fitted.orders.quantile(0.5), interval, sure, source)
+        return StatedOrder(shown.order, shown.interval, shown.interval, SINGLE_STEPS)
+    return StatedOrder(fitted.orders.quantile(0.5), interval, sure, source)
 
 
 def _control_converges(plan: Plan, paths: int, confidence: float) -> bool:

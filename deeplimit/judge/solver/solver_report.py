@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
@@ -15,6 +15,7 @@ from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import SolverVerdict
 from deeplimit.judge.solver import wording
 from deeplimit.judge.solver.order_report import BetweenSteps, PerStep, Steps, draw_levels, of_steps
+from deeplimit.judge.solver.verdict import SINGLE_STEPS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -177,11 +178,14 @@ class SolverReport(Report):
 
     def _curves(self) -> list[Curve]:
         sizes = np.abs(self.differences)
-        return [of_steps("change", self._change, self, self.steps[:-1], sizes, self.standard_errors)]
+        curve = of_steps("change", self._change, self, self.steps[:-1], sizes, self.standard_errors)
+        return [replace(curve, slope=math.nan) if self.source == SINGLE_STEPS else curve]
 
     def _draw(self, axes: Axes) -> None:
         sizes, errors = np.abs(self.differences), self.standard_errors
-        draw_levels(axes, self.steps[:-1], sizes, errors, self.rate, self.rate_interval)
+        # Single steps have another order than these changes, and no line through them.
+        rate = math.nan if self.source == SINGLE_STEPS else self.rate
+        draw_levels(axes, self.steps[:-1], sizes, errors, rate, self.rate_interval)
         if np.isfinite(self.distances).any():
             axes.plot(
                 self.steps, self.distances, "s", ms=3.5, color="tab:gray", label="distance to reference"
@@ -189,4 +193,5 @@ class SolverReport(Report):
             drawing.depth_ticks(axes, self.steps.tolist())
             drawing.legend(axes)
         title = [self.verdict.capitalize(), self.scheme, self.equation]
+        title += [f"order {self.rate:.2f}, of {SINGLE_STEPS}"] if self.source == SINGLE_STEPS else []
         drawing.label(axes, "steps", "size" if drawing.is_small(axes) else self._change, title)
