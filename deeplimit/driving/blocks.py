@@ -18,6 +18,7 @@ from deeplimit.common.global_state import seeded
 from deeplimit.driving.drawn_blocks import Build, Stacks, TracedFactory, close, traced
 from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
 from deeplimit.driving.path import Grid, Layer, Path
+from deeplimit.driving.written_layers import evaluating, written_layers
 
 Factory = Callable[[int], Any]
 """Modules draw their weights from the global generators: one stack is built at a time."""
@@ -77,9 +78,14 @@ class FreshBlocks(WeightLaw):
         """Return what builds the blocks of one network from a seed, inside a context."""
 
         def built(seed: int, inside: AbstractContextManager[Any]) -> Sequence[nn.Module]:
-            with seeded(seed), inside:
-                blocks = blocks_of(self.factory, depth)
-                return [copy.deepcopy(block) for block in blocks] if self.keeps else blocks
+            with seeded(seed):
+                if isinstance(self.factory, LayersOf):  # a forward that is recorded is nothing that is drawn
+                    with inside:
+                        model = self.factory.factory(depth)
+                    return checked_blocks(self.factory.of(model, depth), depth)
+                with inside:
+                    blocks = blocks_of(self.factory, depth)
+                    return [copy.deepcopy(block) for block in blocks] if self.keeps else blocks
 
         return built
 
@@ -91,7 +97,7 @@ class FreshBlocks(WeightLaw):
     def draws(self, depth: int, seeds: Sequence[int], device: torch.device, dtype: torch.dtype) -> Drawn:
         """Return the blocks of many networks, drawn in a batch where that gives the same."""
         can = bool(self.state_shape) and not self.keeps and isinstance(self.factory, Hashable)
-        if can and len(seeds) >= ENOUGH and (found := _traced(self, depth)) is not None:
+        if can and len(seeds) >= ENOUGH and (found := traced_at(self, depth)) is not None:
             one, beside = (self.stack(depth, seed, device, dtype) for seed in seeds[:2])
             stacks = found.stacks(one, seeds, device, dtype)
             if stacks.hold(beside, 1):  # a factory may do something else by now
@@ -100,7 +106,7 @@ class FreshBlocks(WeightLaw):
 
 
 @lru_cache(maxsize=16)
-def _traced(law: FreshBlocks, depth: int) -> TracedFactory | None:
+def traced_at(law: FreshBlocks, depth: int) -> TracedFactory | None:
     """Return how a factory draws this many blocks, which all paths of a call ask for."""
     return traced(law.build(depth), law.state_shape)
 
@@ -196,13 +202,17 @@ class Built:
 
 def blocks_of(factory: Factory, depth: int) -> list[nn.Module]:
     """Return the blocks that a factory builds; raise where they are not modules, or not one per layer."""
-    built = factory(depth)
+    return checked_blocks(factory(depth), depth)
+
+
+def checked_blocks(built: Any, depth: int) -> list[nn.Module]:
+    """Return what a factory built as a list of blocks, one per layer; raise as `blocks_of` does."""
     if not isinstance(built, (nn.Sequential, nn.ModuleList, list, tuple)):
         raise TypeError(
             f"factory({depth}) must return its blocks in order, as an nn.Sequential, nn.ModuleList or list,"
-            " or a model whose forward calls one such list and nothing else;"
-            f" got {validation.named(built)}. identify(factory, x) takes models that add what"
-            " blocks return, and check_depth(factory) any."
+            " or a model whose forward maps a state to a state, layer by layer, and does nothing else;"
+            f" got {validation.named(built)}. identify(factory, x) takes models with an embedding or a"
+            " head, and check_depth(factory) any."
         )
     blocks = list(built)
     for k, block in enumerate(blocks):
@@ -229,16 +239,43 @@ class ListOf:
         return str(getattr(self.factory, "__name__", type(self.factory).__name__))
 
 
+@final
+@dataclass(frozen=True)
+class LayersOf:
+    """A factory of the layers that the forward of models writes out, for states of a shape."""
+
+    factory: Factory
+    shape: Shape
+
+    def __call__(self, depth: int) -> Any:
+        return self.of(self.factory(depth), depth)
+
+    def of(self, model: Any, depth: int) -> Any:
+        """Return the layers of a model, and anything else as it is."""
+        if not isinstance(model, nn.Module) or isinstance(model, (nn.Sequential, nn.ModuleList)):
+            return model
+        h = torch.randn(1, *self.shape, generator=torch.Generator().manual_seed(0))
+        with evaluating(model):
+            found = written_layers(model, depth, h)
+        return list(found.blocks) if found and found.begins and found.ends else model
+
+    @property
+    def __name__(self) -> str:
+        return str(getattr(self.factory, "__name__", type(self.factory).__name__))
+
+
 def factory_of_blocks(factory: Factory, depth: int, shape: Shape) -> Factory:
     """Return what makes the blocks of models whose forward calls one list of `depth` blocks in order.
 
-    That is tried on a state, and again at four times the depth: a model may do more after every few blocks.
-    Any other factory is returned as it is.
+    Or the layers that a forward writes out. That is tried on a state, and again at four times the depth: a
+    model may do more after every few blocks. Any other factory is returned as it is.
     """
-    found = _list_of_blocks(factory(depth), depth, shape)
-    if found is None or found != _list_of_blocks(factory(4 * depth), 4 * depth, shape):
-        return factory
-    return ListOf(factory, found)
+    models = [(factory(each), each) for each in (depth, 4 * depth)]
+    name, other = (_list_of_blocks(model, each, shape) for model, each in models)
+    if name is not None and name == other:
+        return ListOf(factory, name)
+    written = LayersOf(factory, shape)
+    return factory if any(written.of(model, each) is model for model, each in models) else written
 
 
 def _list_of_blocks(model: Any, depth: int, shape: Shape) -> str | None:
@@ -246,9 +283,13 @@ def _list_of_blocks(model: Any, depth: int, shape: Shape) -> str | None:
     if not isinstance(model, nn.Module) or isinstance(model, (nn.Sequential, nn.ModuleList)):
         return None
     h = torch.randn(1, *shape)
-    for name, blocks in model.eval().named_modules():
+    for name, blocks in model.named_modules():
         if isinstance(blocks, (nn.Sequential, nn.ModuleList)) and len(blocks) == depth:
-            with torch.no_grad(), suppress(Exception):  # a list of no blocks, whatever it raises
+            with (
+                torch.no_grad(),
+                evaluating(model),
+                suppress(Exception),
+            ):
                 whole, each = model(h.clone()), reduce(lambda state, block: block(state), blocks, h.clone())
                 if isinstance(whole, Tensor) and whole.shape == h.shape and torch.allclose(whole, each):
                     return str(name)

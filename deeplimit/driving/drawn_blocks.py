@@ -95,7 +95,7 @@ def _place(tensor: Tensor) -> Place:
 
 @final
 @dataclass(frozen=True)
-class _At:
+class At:
     """Stands for a tensor among the arguments of an operation."""
 
     place: Place
@@ -155,7 +155,7 @@ class Recorder(TorchDispatchMode):
         if depends:
             self.drawn |= fresh | written
         self.known |= fresh
-        given, by_name = _changed((args, named), Tensor, lambda tensor: _At(_place(tensor)))
+        given, by_name = _changed((args, named), Tensor, lambda tensor: At(_place(tensor)))
         self.operations.append(Operation(func, given, by_name, new, draws, depends))
 
     def __enter__(self) -> Recorder:
@@ -263,7 +263,7 @@ class Replay:
             self._fill(fill, place, values, {})
         elif call in DRAWS:
             self._fill(call, first.place, rest, operation.named)
-        elif call in ENTRYWISE and not any(_inside((rest, operation.named), _At)):
+        elif call in ENTRYWISE and not any(_inside((rest, operation.named), At)):
             made = call(self.all(first.place), *rest, **operation.named)
             for place in filter(None, places):
                 self.held[place[0]] = made.reshape(len(self.generators), -1)
@@ -272,7 +272,7 @@ class Replay:
 
     def once(self, operation: Operation) -> None:
         """Make an operation that is the same for all draws."""
-        given, named = _changed((operation.given, operation.named), _At, lambda at: self.all(at.place))
+        given, named = _changed((operation.given, operation.named), At, lambda at: self.all(at.place))
         made = _inside(operation.call(*given, **named), Tensor)
         for place, tensor in zip(operation.made, made, strict=True):
             if place is not None:
@@ -286,17 +286,29 @@ class Replay:
         found: list[list[Tensor]] = []
         for draw, generator in enumerate(self.generators):
 
-            def own(at: _At, draw: int = draw) -> Tensor:
+            def own(at: At, draw: int = draw) -> Tensor:
                 whole = self.all(at.place)
                 return whole if self.held[at.place[0]].ndim == 1 else whole[draw]
 
-            given, named = _changed((operation.given, operation.named), _At, own)
+            given, named = _changed((operation.given, operation.named), At, own)
             if operation.draws:
                 named = {**named, "generator": generator}
             found.append(list(_inside(operation.call(*given, **named), Tensor)))
         for index, place in enumerate(operation.made):
             if place is not None:
                 self.held[place[0]] = torch.stack([_whole(made[index]) for made in found])
+
+
+def called_together(
+    block: nn.Module, drawn: dict[str, Tensor], same: dict[str, Tensor], states: Tensor
+) -> Tensor:
+    """Return what a block makes of states (P, *shape), with numbers (P, ...) by name, and the same ones."""
+
+    def one(numbers: dict[str, Tensor], state: Tensor) -> Any:
+        return functional_call(block, {**same, **numbers}, (state[None].clone(),))[0]
+
+    returned: Tensor = vmap(one)(drawn, states)
+    return returned
 
 
 @final
@@ -316,13 +328,7 @@ class Stacks:
 
     def called(self, k: int, states: Tensor) -> Tensor:
         """Return what block `k` of every draw makes of its own state: (P, *shape) of (P, *shape)."""
-        block, same = self.blocks[k], self.same[k]
-
-        def one(numbers: dict[str, Tensor], state: Tensor) -> Any:
-            return functional_call(block, {**same, **numbers}, (state[None].clone(),))[0]
-
-        returned: Tensor = vmap(one)(self.drawn[k], states)
-        return returned
+        return called_together(self.blocks[k], self.drawn[k], self.same[k], states)
 
     def hold(self, beside: Sequence[nn.Module], draw: int) -> bool:
         """Return whether a stack that was built has the numbers of a draw, bit by bit."""

@@ -8,7 +8,7 @@ from deeplimit.layers.attention import Attention
 from deeplimit.layers.base import Formula, OneProduct, Recursion, Side, Weight
 from deeplimit.layers.convolutional import Convolutional, ConvolutionalWithShortcut
 from deeplimit.layers.fully_connected import FullyConnected
-from deeplimit.layers.module_blocks import ModuleBlocks
+from deeplimit.layers.module_blocks import LinearBlocks, ModuleBlocks
 from deeplimit.layers.one_product import Form
 from deeplimit.layers.prenorm import PreNorm
 from deeplimit.layers.shaped import ShapedMLP
@@ -24,6 +24,7 @@ __all__ = [
     "FullyConnected",
     "Inner",
     "ModifiedRes1",
+    "LinearBlocks",
     "ModuleBlocks",
     "OneProduct",
     "PreNorm",

@@ -13,7 +13,6 @@ from deeplimit.layers.activations import Activation
 from deeplimit.layers.base import Formula, Recursion, Weight
 
 
-@final
 @dataclass(frozen=True)
 class ModuleBlocks(Recursion):
     """block(h): the blocks of a torch module, called in order.
@@ -54,3 +53,11 @@ class ModuleBlocks(Recursion):
 
     def residual(self, h: Tensor, layers: tuple[Layer, ...], exponent: float) -> Tensor:
         return self.advance(h, layers, exponent) - h
+
+
+@final
+@dataclass(frozen=True)
+class LinearBlocks(ModuleBlocks):
+    """block(h), of blocks that add something linear in their weights: a step of the Euler scheme."""
+
+    is_euler: ClassVar[bool] = True

@@ -5,6 +5,7 @@ A user's torch module is one, too: its blocks are called in order, with fresh we
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,8 +34,19 @@ from deeplimit.driving import (
     together,
 )
 from deeplimit.driving.blocks import blocks_of, factory_of_blocks
+from deeplimit.driving.normal_blocks import normal_blocks
 from deeplimit.equations import Limit
-from deeplimit.layers import Inner, ModifiedRes1, ModuleBlocks, Recursion, Res1, Res2, Res3, activations
+from deeplimit.layers import (
+    Inner,
+    LinearBlocks,
+    ModifiedRes1,
+    ModuleBlocks,
+    Recursion,
+    Res1,
+    Res2,
+    Res3,
+    activations,
+)
 from deeplimit.layers.activations import Activation
 from deeplimit.theory import Regime, find, limit_of
 
@@ -468,8 +480,9 @@ def module_network(
 
     Args:
         factory: Function of the depth that returns as many blocks, as an `nn.Sequential`, `nn.ModuleList` or
-            list; or a model, or its class, whose forward calls one such list in order, which is tried. Each
-            is called on one state at a time, (1, *shape), in evaluation mode.
+            list; or a model, or its class, whose forward calls one such list in order, or writes its layers
+            out, h = h + f(h), which is tried. Each is called on one state at a time, (1, *shape), in
+            evaluation mode.
         width: Shape of a state: an integer d for vectors, or a tuple such as (channels, height, width).
 
     Raises:
@@ -525,11 +538,25 @@ def network_of(value: object, x: Tensor | None, name: str = "resnet") -> Residua
     """Return a network as it is, and one of the blocks that a factory builds for states shaped as x."""
     is_module = isinstance(value, type) and issubclass(value, nn.Module)
     factory = is_module or (callable(value) and not isinstance(value, (type, nn.Module, ResidualNetwork)))
-    if not factory or x is None or getattr(value, "__module__", "").startswith("deeplimit."):
+    # A method of a dict has no module.
+    if not factory or x is None or str(getattr(value, "__module__", "")).startswith("deeplimit."):
         return checked_network(value, name)
     if not isinstance(x, Tensor) or x.ndim < 2:
         raise ValueError(f"x must have shape (inputs, *shape of a state); got {validation.named(x)}.")
     return module_network(value, tuple(x.shape[1:]))  # type: ignore[arg-type]  # it was found to be callable
+
+
+def on_shared_noise(network: ResidualNetwork) -> ResidualNetwork:
+    """Return a network of torch blocks on Brownian motions that an equation may read, where there are any.
+
+    Normal weights in which blocks are linear are increments of such; any other network is returned as it is.
+    """
+    law, blocks = network.weights[0], network.recursion
+    if not isinstance(law, FreshBlocks) or not isinstance(blocks, ModuleBlocks):
+        return network
+    found = normal_blocks(law)
+    linear = LinearBlocks(shape=blocks.shape, numbers=blocks.numbers)
+    return network if found is None else dataclasses.replace(network, recursion=linear, weights=(found,))
 
 
 def _shape(width: Any) -> Shape:

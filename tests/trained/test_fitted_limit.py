@@ -251,7 +251,7 @@ MIXING, SINGLE = (
         ({"weights": {4: SINGLE[4], 8: {"A": torch.ones(8, 3, 3)}}}, TypeError, "beside modules"),
         ({"weights": models((8, 16))}, ValueError, "at least three"),
         ({"weights": {L + 1: MIXING[L] for L in MIXING}}, ValueError, "4 blocks"),
-        ({"weights": dict.fromkeys((4, 8, 16), Single())}, ValueError, "longer"),
+        ({"weights": dict.fromkeys((4, 8, 16), nn.Tanh())}, ValueError, "longer"),
         ({"weights": MIXING, "batch": torch.arange(15.0).reshape(5, 3)}, ValueError, "one by one"),
         ({"weights": SINGLE}, ValueError, "buffers"),
         ({"weights": weights_of(0.5, 0.5), "batch": torch.ones(5, 3)}, ValueError, "batch"),

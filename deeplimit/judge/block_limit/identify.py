@@ -59,8 +59,7 @@ def identify(
     Args:
         factory: Function of a depth that returns the blocks in order (`nn.Sequential`, `nn.ModuleList`,
             list), or a module with one list of blocks, or of branches that its forward adds, as long as the
-            depth. Lines of its forward between two blocks belong to the layers, x + tanh(block(x)), where the
-            block is given the state itself.
+            depth; or one whose forward writes its layers out, h = h + w[k] @ tanh(h).
         x: Input of the module: a tensor (n, *shape), a tuple of arguments or a dict of keyword arguments.
             Left out, it is made up from the module's configuration or its first layer.
         depths: At least three increasing depths.
@@ -146,7 +145,7 @@ def _identified(
     for depth, row in zip(checked, seeds, strict=True):
         stacks = []
         for each in row:
-            stacks.append(read(_built(factory, depth, each, restored), where, batch))
+            stacks.append(read(_built(factory, depth, each, restored), where, batch, depth))
             done += depth / (many * sum(checked))
             move(OF_NETWORKS * done)
         finite = tuple(stack for stack in stacks if bool(torch.isfinite(stack.states[-1]).all()))
@@ -178,7 +177,8 @@ def _identified(
     judged = judge(verdict.limit, evidence)
     if judged.rule == AGAIN:
         seeds = torch.randint(2**62, (many,), generator=stream).tolist()
-        other = [read(_built(factory, checked[-1], each, restored), where, batch) for each in seeds]
+        deepest = checked[-1]
+        other = [read(_built(factory, deepest, each, restored), where, batch, deepest) for each in seeds]
         drawn = beside(other, evidence.may_drift, stream, random)
         judged = judge(verdict.limit, evidence := dataclasses.replace(evidence, beside=drawn))
     grows = (

@@ -12,10 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from deeplimit.common.validation import named, noted
+from deeplimit.driving.written_layers import written_layers
 from deeplimit.modules.trace.batches import Batch, run
 
-TRIED = 4
-"""Blocks of a forward, spread over it, at which it is tried whether inputs of blocks are states."""
 LINEAR = 1e-4
 """Relative error up to which a step between states is a multiple of what a branch returned: float32
 arithmetic of one step leaves about 1e-6."""
@@ -28,10 +27,12 @@ class Stack:
     Attributes:
         blocks: state -> next state.
         states: the N + 1 states (n, *shape) of the forward, the input of the first block first.
+        written: whether blocks are lines of the forward, and not the modules of the list.
     """
 
     blocks: tuple[Callable[[Tensor], Tensor], ...]
     states: tuple[Tensor, ...]
+    written: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,30 +75,38 @@ def lists_of(model: nn.Module) -> dict[str, list[nn.Module]]:
     }
 
 
-def growing_list(models: Sequence[nn.Module], given: str = "factory must return") -> str:
-    """Return the name of the outermost list of modules that is longer in every deeper model.
-
-    `given` says in an error how models were.
-    """
+def growing_list(models: Sequence[nn.Module]) -> str | None:
+    """Return the name of the outermost list of modules that is longer in every deeper model, or None."""
     lists = [{name: len(blocks) for name, blocks in lists_of(model).items()} for model in models]
     names = [name for name in lists[0] if all(name in found for found in lists)]
     growing = [name for name in names if all(before[name] < after[name] for before, after in pairwise(lists))]
-    if not growing:
-        raise ValueError(
-            f"{given} blocks in a list that is longer the deeper the network;"
-            f" {type(models[0]).__name__} has no nn.Sequential or nn.ModuleList of that kind. Take the"
-            " list of its blocks instead, [block] * depth where one block runs in every layer, or use"
-            " check_depth, which follows the forward."
-        )
-    return min(growing, key=lambda name: (name.count("."), -lists[-1][name]))
+    return min(growing, key=lambda name: (name.count("."), -lists[-1][name])) if growing else None
 
 
 @torch.no_grad()
-def read(model: nn.Module, where: str, batch: Batch, name: str = "x") -> Stack:
+def read(
+    model: nn.Module,
+    where: str | None,
+    batch: Batch,
+    depth: int = 0,
+    name: str = "x",
+    given: str = "factory must return",
+) -> Stack:
     """Run one forward, in evaluation mode, and return the blocks of the list of this name with its states.
 
-    `name` is what the batch is called where the user gives it.
+    Without a list they are the layers, as many as the depth, that the forward writes out. `name` is what the
+    batch is called where the user gives it, `given` what models are in an error.
     """
+    if where is None:
+        written = _written(model, depth, batch)
+        if written is None:
+            raise ValueError(
+                f"{given} blocks in a list that is longer the deeper the network, or a model whose forward"
+                f" writes {depth} layers out, h = h + f(h); {type(model).__name__} does neither. Take the"
+                " list of its blocks instead, [block] * depth where one block runs in every layer, or use"
+                " check_depth, which follows the forward."
+            )
+        return written
     if where == "" and not batch.kwargs and len(batch.args) == 1 and isinstance(model, nn.Sequential):
         return _in_a_row(model, batch.args[0], name)
     blocks = lists_of(model)[where]
@@ -127,10 +136,10 @@ def read(model: nn.Module, where: str, batch: Batch, name: str = "x") -> Stack:
     try:
         return _stack(calls, type(model).__name__)
     except ValueError:
-        between = _between(model, blocks, calls, batch)
-        if between is None:
+        written = _written(model, len(blocks), batch)
+        if written is None:
             raise
-        return between
+        return written
 
 
 def check_inputs(batch: Batch, x: Any, name: str = "x") -> None:
@@ -200,96 +209,24 @@ def _stack(calls: Sequence[_Call], name: str) -> Stack:
     return Stack((*steps, partial(_added, calls[-1], scales[-1])), (*inputs, last))
 
 
-class _Reached(BaseException):
-    """Ends a forward where its next block would begin; no `except Exception` of the forward takes it."""
+def _written(model: nn.Module, depth: int, batch: Batch) -> Stack | None:
+    """Return the layers that a forward writes out; None where it has others than `depth` of them."""
+    inputs = [*batch.args, *batch.kwargs.values()]
+    place = next((k for k, each in enumerate(inputs) if isinstance(each, Tensor) and each.ndim), None)
+    if place is None:
+        return None
 
-    def __init__(self, state: Tensor) -> None:
-        self.state = state
+    def forward(first: Tensor) -> Any:
+        given = [first if k == place else _copied(each) for k, each in enumerate(inputs)]
+        args, named = given[: len(batch.args)], given[len(batch.args) :]
+        return model(*args, **dict(zip(batch.kwargs, named, strict=True)))
 
-
-@dataclass(frozen=True)
-class _Between:
-    """What a forward does from the input of one block to that of the next, its own lines between included.
-
-    The forward runs with a copy of the batch. Blocks before `index` return what they did when they were
-    recorded. The state that this one is given becomes another where it lies, so that skips see it, too; it
-    may have other rows.
-    """
-
-    model: nn.Module
-    blocks: Sequence[nn.Module]
-    calls: Sequence[_Call]
-    batch: Batch
-    index: int
-
-    def __call__(self, state: Tensor) -> Tensor:
-        return self.reached(state, self.index + 1)
-
-    def reached(self, state: Tensor, until: int) -> Tensor:
-        """Return the input of block `until`, if the one of this block is `state`."""
-
-        def begin(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            place = self.blocks.index(module)
-            if place in (self.index, until):
-                found = next(value for value in (*args, *kwargs.values()) if _is_state(value))
-                if place == until:
-                    raise _Reached(found.clone())
-                found.set_(state.clone())
-
-        args = tuple(map(_copied, self.batch.args))
-        kwargs = {key: _copied(each) for key, each in self.batch.kwargs.items()}
-        handles = [
-            self.blocks[k].register_forward_pre_hook(begin, with_kwargs=True) for k in (self.index, until)
-        ]
-        before = self.calls[: self.index]
-        for call in before:
-            vars(call.module)["forward"] = partial(_recorded, call.output)
-        try:
-            self.model(*args, **kwargs)
-        except _Reached as found:
-            return found.state
-        finally:
-            for handle in handles:
-                handle.remove()
-            for call in before:
-                del vars(call.module)["forward"]
-        raise ValueError(_unknown(type(self.model).__name__))
+    found = written_layers(forward, depth, inputs[place], alone=len(inputs) == 1)
+    return None if found is None else Stack(found.blocks, found.states, written=True)
 
 
 def _copied(value: Any) -> Any:
     return value.clone() if isinstance(value, Tensor) else value
-
-
-def _recorded(output: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    return output
-
-
-def _between(
-    model: nn.Module, blocks: Sequence[nn.Module], calls: Sequence[_Call], batch: Batch
-) -> Stack | None:
-    """Return the stack of what lies between the inputs of blocks, the last block left out; None if unknown.
-
-    Tried where a forward bends what blocks return, x + tanh(block(x)). Inputs are states if what follows one
-    is known from it alone: from another state of block k, that of block k + 2 is found in one go and in two.
-    """
-    if len({*blocks}) < max(3, len(blocks)) or any("forward" in vars(block) for block in blocks):
-        return None  # too few to try, one module in several layers, or a forward that is replaced already
-    inputs = [call.state for call in calls]
-    if len({tuple(state.shape) for state in inputs}) > 1:
-        return None
-    steps = tuple(_Between(model, blocks, calls, batch, k) for k in range(len(blocks) - 1))
-    try:
-        tried = range(0, len(steps) - 1, max(1, len(steps) // TRIED))
-        for step, after in [(steps[k], steps[k + 1]) for k in tried]:
-            if not torch.allclose(step(inputs[step.index]), after.calls[after.index].state, rtol=LINEAR):
-                return None
-            moved = 0.7 * inputs[step.index].flip(0).repeat(2, *[1] * (inputs[0].ndim - 1)) + 0.1
-            once, twice = step.reached(moved, step.index + 2), after(step(moved))
-            if not torch.allclose(once, twice, rtol=LINEAR, atol=LINEAR * float(once.abs().max())):
-                return None
-    except Exception:  # noqa: BLE001 (a forward may raise anything on states that are not its own)
-        return None
-    return Stack(steps, tuple(inputs))
 
 
 def _unknown(name: str) -> str:

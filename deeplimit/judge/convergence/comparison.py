@@ -25,7 +25,7 @@ from deeplimit.judge import whole_modules
 from deeplimit.judge.convergence.assessment import assess
 from deeplimit.judge.convergence.report import CompareReport
 from deeplimit.judge.convergence.verdict import BY_ROUNDING, Levels
-from deeplimit.networks.residual_network import ResidualNetwork, network_of
+from deeplimit.networks.residual_network import ResidualNetwork, network_of, on_shared_noise
 from deeplimit.simulation import Coupled, CoupledErrors, Task, make_task
 from deeplimit.simulation.coupled_errors import COUPLINGS
 from deeplimit.simulation.task import GRADIENT, QUANTITIES, Statistic, read_statistic
@@ -305,6 +305,8 @@ def compare(
     _check_together(same_network, inputs, resnet, measured, chosen)
     checked_seed = validation.seed(seed)
     equation = resnet.limit() if limit is None else limit
+    if _is_random(equation):
+        resnet = on_shared_noise(resnet)
     of_size = partial(
         make_task,
         resnet,
@@ -336,8 +338,12 @@ def compare(
 
 def _nothing_is_random(network: ResidualNetwork, limit: object) -> bool:
     """Whether networks and limit are the same in every path; a function f(t, h) has no noise."""
+    return not (network.is_random or _is_random(limit))
+
+
+def _is_random(limit: object) -> bool:
     inner, _ = Independent.unmarked(limit)
-    return not (network.is_random or getattr(inner, "is_random", hasattr(inner, "sde_type")))
+    return bool(getattr(inner, "is_random", hasattr(inner, "sde_type")))
 
 
 def _read_reference(reference: object, depths: tuple[int, ...] | None) -> int:

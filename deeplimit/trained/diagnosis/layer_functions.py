@@ -112,14 +112,14 @@ def given_layers(
 
     Raises:
         TypeError: For a batch of another kind.
-        ValueError: For modules without a list of blocks that is longer in every deeper one, with another
-            number of blocks than said, whose forward does more between blocks than to add what they return,
-            or whose blocks mix the inputs of a batch.
+        ValueError: For modules without a list of blocks that is longer in every deeper one, whose forward
+            does not write as many layers out either; with another number of blocks than said; or whose blocks
+            mix the inputs of a batch.
     """
     copies = {
         depth: copy.deepcopy(model).double().eval().requires_grad_(False) for depth, model in models.items()
     }
-    where = growing_list(list(copies.values()), "weights must hold modules with")
+    where = growing_list(list(copies.values()))
     stacks = {depth: _read(model, where, batch, depth) for depth, model in copies.items()}
     states = stacks[max(stacks)].states[0]
     for depth, stack in stacks.items():
@@ -137,7 +137,7 @@ def given_layers(
     return ResidualNetwork(recursion, shape[0], (GivenLayers(functions),), 0.0), functions, states
 
 
-def _read(model: nn.Module, where: str, batch: Any, depth: int) -> Stack:
+def _read(model: nn.Module, where: str | None, batch: Any, depth: int) -> Stack:
     taken = as_batch(model, batch)
     check_inputs(taken, batch, "batch")
     args, kwargs = map(_double, taken.args), {key: _double(each) for key, each in taken.kwargs.items()}
@@ -151,7 +151,7 @@ def _read(model: nn.Module, where: str, batch: Any, depth: int) -> Stack:
             f" {type(error).__name__}: {str(error)[:200].rstrip('.')}. Tensors that a module holds must be"
             " parameters or buffers."
         ) from error
-    stack = read(model, where, doubled, "batch")
+    stack = read(model, where, doubled, depth, "batch", "weights must hold modules with")
     if len(stack.blocks) != depth:
         raise ValueError(
             f"weights[{depth}] must be a module of {depth} layers; {len(stack.blocks)} blocks were found in"

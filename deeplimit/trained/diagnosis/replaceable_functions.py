@@ -87,14 +87,15 @@ class FunctionLayers(Replaceable):
         )
         try:
             with torch.no_grad():
-                stack = read(self.model, self.where, taken, "batch")
+                stack = read(self.model, self.where, taken, name="batch")
                 states = stack.states[len(stack.blocks) // 2]
                 added = torch.stack([block(states.clone()) - states for block in stack.blocks])
         except ValueError as error:
             raise ValueError(f"{error} {INSTEAD}") from error
         finally:
             handle.remove()
-        if len(stack.blocks) != len(blocks):  # the next state tells what a block adds, and the last has none
+        # Where factors differ, the next state tells what a block adds, and the last one has none.
+        if stack.written or len(stack.blocks) != len(blocks):
             raise ValueError(
                 "weights has a forward that bends what its blocks return, or scales each in another way, so"
                 f" that blocks are not the layers. {INSTEAD}"

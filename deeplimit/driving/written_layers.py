@@ -1,0 +1,327 @@
+"""The layers of a model whose forward writes them out, h = h + w(act(h)), as blocks that map state to state.
+
+The calls of torch functions in a forward are recorded. A state is a tensor through which all data pass from
+the input to the output. From a state a layer forks, into a skip and a branch, and it ends where they meet.
+
+A forward is recorded for two inputs. Numbers that differ must be multiples of how many rows there are.
+
+NOT checked: that a forward draws nothing. Whoever takes its layers runs them beside the forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple, final
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
+
+from deeplimit.driving.drawn_blocks import close
+
+
+class Made(NamedTuple):
+    """A tensor that an earlier call returned: which call, and which of the tensors."""
+
+    call: int
+    part: int
+
+
+class Rows(NamedTuple):
+    """A number that is a multiple of how many rows the state has."""
+
+    times: int
+
+
+class Own(NamedTuple):
+    """A tensor of the layer's own, by name."""
+
+    name: str
+
+
+@final
+@dataclass(frozen=True)
+class Step:
+    """One call of a torch function: its arguments as leaves of a tree, with `Made` for what was computed."""
+
+    function: Callable[..., Any]
+    leaves: tuple[Any, ...]
+    tree: TreeSpec
+
+    def __call__(self, value: Callable[[Any], Any]) -> Any:
+        args, kwargs = tree_unflatten([value(leaf) for leaf in self.leaves], self.tree)
+        returned = self.function(*args, **kwargs)
+        return args[0] if _writes(self.function) else returned
+
+    @property
+    def takes(self) -> set[int]:
+        """The calls whose results it takes."""
+        return {leaf.call for leaf in self.leaves if isinstance(leaf, Made)}
+
+    @property
+    def weighs(self) -> bool:
+        """Whether a tensor of several numbers that were there before is among the arguments."""
+        return any(isinstance(leaf, Tensor) and leaf.numel() > 1 for leaf in self.leaves)
+
+
+def _writes(function: Callable[..., Any]) -> bool:
+    """Whether a function returns nothing and changes its first argument."""
+    return getattr(function, "__name__", "") == "__setitem__"
+
+
+class _Recording(TorchFunctionMode):
+    """Writes down the calls that read what was computed from one tensor, which is call 0."""
+
+    def __init__(self, first: Tensor) -> None:
+        super().__init__()
+        self.steps: list[Step | None] = [None]
+        self.made = {id(first): Made(0, 0)}
+        self.kept: list[Any] = [first]  # so that no number of a tensor is given to another
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        leaves, tree = tree_flatten((args, dict(kwargs or {})))
+        known = tuple(self.made.get(id(leaf), leaf) for leaf in leaves)
+        returned = func(*args, **(kwargs or {}))
+        parts = tensors_in(args[0] if _writes(func) else returned)
+        if parts and any(isinstance(leaf, Made) for leaf in known):
+            self.kept.append((leaves, parts))
+            for part, tensor in enumerate(parts):
+                self.made[id(tensor)] = Made(len(self.steps), part)
+            self.steps.append(Step(func, known, tree))
+        return returned
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    """Return the tensors in nested tuples, lists and dicts; in other objects, as models return, those too."""
+    found = [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
+    return found or [each for each in getattr(value, "__dict__", {}).values() if isinstance(each, Tensor)]
+
+
+@final
+class WrittenLayer(nn.Module):
+    """One layer: the next state of a state. Its tensors are those of the model."""
+
+    def __init__(self, start: int, steps: Mapping[int, Step]) -> None:
+        super().__init__()
+        self.start = start
+        self.steps: dict[int, Step] = {}
+        names: dict[int, Own] = {}
+        for call, step in steps.items():
+            for leaf in step.leaves:
+                if isinstance(leaf, Tensor) and id(leaf) not in names:
+                    names[id(leaf)] = Own(f"given_{len(names)}")
+                    self.register_buffer(names[id(leaf)].name, leaf.detach())
+            leaves = tuple(names.get(id(leaf), leaf) for leaf in step.leaves)
+            self.steps[call] = Step(step.function, leaves, step.tree)
+
+    def forward(self, state: Tensor) -> Any:
+        found: dict[int, list[Tensor]] = {self.start: [state.clone()]}  # which a forward may change
+
+        def value(leaf: Any) -> Any:
+            if isinstance(leaf, Made):
+                return found[leaf.call][leaf.part]
+            if isinstance(leaf, Own):
+                return getattr(self, leaf.name)
+            return leaf.times * len(state) if isinstance(leaf, Rows) else leaf
+
+        for call, step in self.steps.items():
+            found[call] = tensors_in(step(value))
+        return found[call][0]
+
+    def __deepcopy__(self, memory: Any) -> WrittenLayer:
+        copied = WrittenLayer(self.start, {})
+        copied.steps = self.steps
+        for name, tensor in self.named_buffers():
+            copied.register_buffer(name, tensor.clone())
+        return copied.train(self.training)
+
+
+@final
+@dataclass(frozen=True)
+class Written:
+    """A forward in layers.
+
+    Attributes:
+        blocks: the layers in order.
+        begins: whether the first state is the input of the forward.
+        ends: whether the last state is what the forward returns.
+        states: the states, the last one included.
+    """
+
+    blocks: tuple[WrittenLayer, ...]
+    begins: bool
+    ends: bool
+    states: tuple[Tensor, ...]
+
+
+def written_layers(
+    forward: Callable[[Tensor], Any], depth: int, first: Tensor, *, alone: bool = True
+) -> Written | None:
+    """Return the layers that a forward writes out, as many as `depth` says; None where it has others.
+
+    They are tried: through them another input becomes what the forward makes of it.
+
+    Args:
+        forward: calls a model in evaluation mode.
+        depth: how many layers.
+        first: its input, of n rows.
+        alone: whether the number of rows may change, as beside no further inputs.
+    """
+    other = first.flatten().roll(1).reshape(first.shape)
+    other = 0.7 * other + 0.1 if first.is_floating_point() else other
+    with torch.no_grad():
+        try:
+            taken = _record(forward, first)
+            again = _record(forward, torch.cat([other, first[:1]]) if alone else other)
+            found = _cut(taken, again, depth)
+            if found is None:
+                return None
+            *_, last = accumulate(found[0].blocks, lambda h, block: block(h.clone()), initial=found[1])
+        except Exception:  # noqa: BLE001  # whatever a forward does with numbers that are not its own
+            return None
+        return found[0] if close(last, found[2]) else None
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Have a module in evaluation mode inside."""
+    before = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in before:
+            module.training = training
+
+
+@final
+@dataclass(frozen=True)
+class _Taken:
+    """One forward: its calls, the tensors that each returned, and those in its output."""
+
+    steps: tuple[Step | None, ...]
+    made: dict[int, Any]
+    rows: int
+    ends: tuple[Made, ...]
+
+
+def _record(forward: Callable[[Tensor], Any], first: Tensor) -> _Taken:
+    recording = _Recording(given := first.clone())
+    with recording:
+        returned = forward(given)
+    made = {0: first} | {call: parts[0] for call, (_, parts) in enumerate(recording.kept[1:], 1)}
+    ends = [recording.made[id(each)] for each in tensors_in(returned) if id(each) in recording.made]
+    return _Taken(tuple(recording.steps), made, len(first), tuple(ends))
+
+
+def _cut(taken: _Taken, again: _Taken, depth: int) -> tuple[Written, Tensor, Tensor] | None:
+    """Return the layers between states, and the first and last state of the second recording.
+
+    Several parts that fork may be one layer, as attention and perceptron.
+    """
+    if not taken.ends or taken.ends != again.ends:
+        return None
+    calls = _leading(taken)
+    place = {call: k for k, call in enumerate(calls)}
+    states = _states(taken, calls, place)
+    forks = []
+    for k, (start, end) in enumerate(pairwise(states)):
+        inside = [taken.steps[call] for call in calls[place[start] + 1 : place[end] + 1]]
+        if len(inside) > 1 and any(step is not None and step.weighs for step in inside):
+            forks.append(k)
+    each, rest = divmod(len(forks), depth)
+    if each == 0 or rest:
+        return None
+    starts, ends = forks[::each], [fork + 1 for fork in forks[each - 1 :: each]]
+    # What follows a sum, as a normalisation, belongs to the layer before; after the last one it is the same.
+    tails = {later - end for later, end in zip(starts[1:], ends, strict=False)} or {
+        len(states) - 1 - ends[-1]
+    }
+    tail = tails.pop()
+    last = ends[-1] + tail
+    if tails or last >= len(states):
+        return None
+    follow = [[_function(taken, call) for call in states[end + 1 : end + 1 + tail]] for end in ends]
+    bounds = [states[start] for start in [*starts, last]]
+    blocks = [_layer(taken, again, calls[place[a] : place[b] + 1]) for a, b in pairwise(bounds)]
+    if any(one != follow[0] for one in follow) or None in blocks:
+        return None
+    written = Written(
+        tuple(block for block in blocks if block is not None),
+        bounds[0] == 0,
+        taken.ends == (Made(bounds[-1], 0),),
+        tuple(taken.made[call] for call in bounds),
+    )
+    return written, again.made[bounds[0]], again.made[bounds[-1]]
+
+
+def _leading(taken: _Taken) -> list[int]:
+    """Return the calls that lead from the input to the output, in order."""
+    found: set[int] = set()
+    waiting = [end.call for end in taken.ends]
+    while waiting:
+        call = waiting.pop()
+        if call not in found:
+            found.add(call)
+            step = taken.steps[call]
+            waiting += [] if step is None else step.takes
+    return sorted(found)
+
+
+def _states(taken: _Taken, calls: Sequence[int], place: Mapping[int, int]) -> list[int]:
+    """Return the calls that every way from the input to the output passes, in order."""
+    farthest = [0] * len(calls)
+    for call in calls:
+        step = taken.steps[call]
+        for source in set() if step is None else step.takes:
+            farthest[place[source]] = max(farthest[place[source]], place[call])
+    for end in taken.ends:
+        if end.call != taken.ends[-1].call or len(taken.ends) > 1:
+            farthest[place[end.call]] = len(calls)
+    found, reached = [], 0
+    for k, call in enumerate(calls):
+        if reached <= k:
+            found.append(call)
+        reached = max(reached, farthest[k])
+    return found
+
+
+def _function(taken: _Taken, call: int) -> Any:
+    step = taken.steps[call]
+    return None if step is None else step.function
+
+
+def _layer(taken: _Taken, again: _Taken, calls: Sequence[int]) -> WrittenLayer | None:
+    """Return what is between two states, with numbers that follow the rows; None where others differ."""
+    start, *inside = calls
+    steps: dict[int, Step] = {}
+    for call in inside:
+        one, other = taken.steps[call], again.steps[call]
+        if one is None or other is None or one.tree != other.tree or one.function != other.function:
+            return None
+        leaves = tuple(
+            _common(a, b, taken.rows, again.rows) for a, b in zip(one.leaves, other.leaves, strict=True)
+        )
+        if any(leaf is _DIFFERS for leaf in leaves):
+            return None
+        steps[call] = Step(one.function, leaves, one.tree)
+    return WrittenLayer(start, steps)
+
+
+_DIFFERS = object()
+
+
+def _common(one: Any, other: Any, rows: int, others: int) -> Any:
+    """Return a leaf that two recordings have in common, or a multiple of the rows."""
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        same = one is other or (one.shape == other.shape and torch.equal(one, other))
+        return one if same else _DIFFERS
+    if type(one) is not type(other):
+        return _DIFFERS
+    if isinstance(one, int) and one != other:
+        return Rows(one // rows) if one * others == other * rows and one % rows == 0 else _DIFFERS
+    return one if one == other else _DIFFERS
