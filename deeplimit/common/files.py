@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
+from safetensors import SafetensorError
 
 from deeplimit.common import fields, validation
 
@@ -20,7 +21,8 @@ LEFTOVER = ".deeplimit-"
 """How the names of files begin that are not whole yet."""
 SECONDS_LEFT_OVER = 24 * 3600.0
 FORMAT = "deeplimit-report"
-VERSION = 1
+VERSION, WITHOUT_DIGEST = 2, 1
+"""Files of the second version hold a digest of all else in them; the first ones are read as they are."""
 
 
 @contextlib.contextmanager
@@ -46,6 +48,10 @@ def whole_file(path: Path) -> Iterator[Path]:
             error.errno,
             f"{error.strerror or error}: nothing was written, what was there is unchanged",
             str(path),
+        ) from error
+    except SafetensorError as error:  # it writes files itself, and names no path
+        raise OSError(
+            f"{path!s}: nothing was written, what was there is unchanged ({str(error).rstrip('.')})"
         ) from error
     finally:
         if temporary is not None:
@@ -80,8 +86,20 @@ def _umask() -> int:
 def as_text(kind: str, content: dict[str, Any], **beside: object) -> str:
     """Return a report's `to_dict()` as the JSON of a file, and what else is given by name, unless None."""
     document = {"format": FORMAT, "version": VERSION, "kind": kind, "report": fields.plain(content)}
-    document |= {name: value for name, value in beside.items() if value is not None}
+    return sealed(document | {name: value for name, value in beside.items() if value is not None})
+
+
+def sealed(document: dict[str, Any]) -> str:
+    """Return the JSON of a document with a digest of all that it holds."""
+    document = document | {"digest": _digest(document)}
     return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _digest(document: dict[str, Any]) -> str:
+    """Return what stands for all that a document holds but this, whatever the layout of its text."""
+    content = {name: value for name, value in document.items() if name != "digest"}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def load(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
@@ -104,9 +122,14 @@ def loaded(path: str | os.PathLike[str]) -> dict[str, Any]:
         ) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"{str(source)!r} is not a deeplimit report: its 'format' is not {FORMAT!r}.")
-    if document.get("version") != VERSION:
+    if document.get("version") not in (VERSION, WITHOUT_DIGEST):
         raise ValueError(
-            f"{str(source)!r} has version {document.get('version')!r}; this deeplimit reads version"
+            f"{str(source)!r} has version {document.get('version')!r}; this deeplimit reads versions up to"
             f" {VERSION}: upgrade it."
+        )
+    if document["version"] == VERSION and document.get("digest") != _digest(document):
+        raise ValueError(
+            f"{str(source)!r} is damaged: what it holds is not what was saved. The call is in its provenance;"
+            " the same call gives the same numbers."
         )
     return document

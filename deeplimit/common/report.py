@@ -21,6 +21,7 @@ import torch
 
 from deeplimit.common import axes as drawing, citations, fields, files, page, validation
 from deeplimit.common.curve import Curve
+from deeplimit.common.global_state import by_default
 from deeplimit.common.measurement import Measurement, threads_per_operation
 from deeplimit.common.serialised import FAILURES, Origin, Unwritable, told, written
 from deeplimit.version import versions
@@ -569,6 +570,7 @@ class Report(ABC):
         """
         return self._path(index)
 
+    @by_default
     def _path(self, index: int, *which: int) -> Any:
         if self._origin is None:
             raise ValueError(f"{type(self).__name__} has no paths to draw again: {self.no_paths}.")

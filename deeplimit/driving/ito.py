@@ -281,6 +281,7 @@ class Ito(FinalWhereMarked):
         matrix = matrix if matrix.ndim == 3 else matrix[None]
         return matrix.to(like), None if bias is None else (bias if bias.ndim == 2 else bias[None]).to(like)
 
+    @by_default
     def Q(self, t: float, x: Tensor, v: Tensor | None = None) -> Tensor:
         """Return Q(t, x) (P, d): Σ_jk x_j x_k Σ^A_ijik + Σ^b_ii (Cohen et al. 2021, (12)), plus 2 Σ_j x_j
         Σ^cross_iji.
@@ -302,6 +303,7 @@ class Ito(FinalWhereMarked):
             validation.finite_tensor(v, "v", (len(states), self.auxiliary.size))
         return self.rate(time, states.shape[1], v).quadratic(states)
 
+    @by_default
     def quadratic_variation(self, t: float = 1.0, width: int | None = None) -> QuadraticVariation:
         """Return dense [W^A]_t (d, d, d, d), [W^b]_t (d, d) and [W^A, W^b]_t (d, d, d), in float64.
 

@@ -38,9 +38,10 @@ class Rows(NamedTuple):
 
 
 class Own(NamedTuple):
-    """A tensor of the layer's own, by name."""
+    """A tensor of the layer's own, by name, and the order in which its axes are read."""
 
     name: str
+    axes: tuple[int, ...]
 
 
 @final
@@ -113,8 +114,9 @@ class WrittenLayer(nn.Module):
         for call, step in steps.items():
             for leaf in step.leaves:
                 if isinstance(leaf, Tensor) and id(leaf) not in names:
-                    names[id(leaf)] = Own(f"given_{len(names)}")
-                    self.register_buffer(names[id(leaf)].name, leaf.detach())
+                    held, axes = _as_stored(leaf.detach())
+                    names[id(leaf)] = Own(f"given_{len(names)}", axes)
+                    self.register_buffer(names[id(leaf)].name, held)
             leaves = tuple(names.get(id(leaf), leaf) for leaf in step.leaves)
             self.steps[call] = Step(step.function, leaves, step.tree)
 
@@ -125,7 +127,7 @@ class WrittenLayer(nn.Module):
             if isinstance(leaf, Made):
                 return found[leaf.call][leaf.part]
             if isinstance(leaf, Own):
-                return getattr(self, leaf.name)
+                return getattr(self, leaf.name).permute(leaf.axes)
             return leaf.times * len(state) if isinstance(leaf, Rows) else leaf
 
         for call, step in self.steps.items():
@@ -138,6 +140,13 @@ class WrittenLayer(nn.Module):
         for name, tensor in self.named_buffers():
             copied.register_buffer(name, tensor.clone())
         return copied.train(self.training)
+
+
+def _as_stored(tensor: Tensor) -> tuple[Tensor, tuple[int, ...]]:
+    """Return a tensor with its axes as they lie in memory, and those that bring it back: W of W.T."""
+    stored = sorted(range(tensor.ndim), key=tensor.stride().__getitem__, reverse=True)
+    held, back = tensor.permute(stored), tuple(stored.index(axis) for axis in range(tensor.ndim))
+    return (held, back) if held.is_contiguous() else (tensor, tuple(range(tensor.ndim)))
 
 
 @final

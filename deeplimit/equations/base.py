@@ -224,6 +224,10 @@ class Limit(FinalWhereMarked, ABC):
         """Return the number of Brownian motions; None where any number will do."""
         return None
 
+    def diffused(self, time: float, h: Tensor, noise: Tensor) -> Tensor:
+        """Return what Brownian increments `noise` (P, motions) add to states h (P, *state_shape)."""
+        raise NotImplementedError(f"{self.equation} reads no Brownian motions.")
+
     def is_scheme(self, recursion: object) -> bool:
         """Return whether this recursion is its scheme; of Euler schemes `is_euler` says so."""
         return False

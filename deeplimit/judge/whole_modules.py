@@ -15,8 +15,8 @@ def refusal(module: Any) -> TypeError:
     return TypeError(
         "resnet must be a ResidualNetwork, such as res1(width=40), or a function of the depth that returns"
         f" torch blocks in order; got {passed}."
-        f" identify({name}, x) says which limit {name}(depth) has. If its forward calls its blocks alone,"
-        f" compare({name}, limit, x) takes an ODE f(t, h), compare_laws({name}, limit, x) an SDE, and"
-        f" stability({name}, x=x) measures growth. check_depth(factory) and probe(model, batch) take any"
-        " module."
+        f" identify({name}, x) says which limit {name}(depth) has. If its forward is its layers alone,"
+        f" compare({name}, limit, x) takes an ODE f(t, h), or an SDE if weights are normal,"
+        f" compare_laws({name}, limit, x) any SDE, and stability({name}, x=x) measures growth."
+        " check_depth(factory) and probe(model, batch) take any module."
     )

@@ -424,6 +424,8 @@ def derivative(activation: Activation, x: Tensor) -> Tensor:
             if not value.requires_grad:  # a constant
                 return torch.zeros_like(x)
             slope: Tensor = torch.autograd.grad(value.sum(), at, create_graph=tracked)[0]
+        except (RecursionError, NotImplementedError):  # its own
+            raise
         except RuntimeError as error:
             reason = str(error).split("\n")[0].rstrip(".")
             raise RuntimeError(
@@ -494,6 +496,8 @@ def _differentiate(activation: Activation) -> tuple[float, float, float | None]:
                 # A derivative that is constant has no graph; adding 0·x gives the next one something to
                 # differentiate.
                 derivatives.append(following + 0.0 * x)
+        except (RecursionError, NotImplementedError):  # its own
+            raise
         except RuntimeError as error:
             raise NoTheoremError(
                 f"{ASSUMPTION} needs σ'(0) and σ''(0), but {activation.name} could not be differentiated:"

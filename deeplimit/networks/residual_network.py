@@ -145,6 +145,7 @@ class ResidualNetwork:
         biased = any(law.facts.dependence is Dependence.SHRINKING or law.facts.biased for law in self.weights)
         return self.recursion.is_homogeneous and not biased
 
+    @by_default
     def regime(self) -> Regime:
         """Return what becomes of the network as L → ∞, with the theorem that says so.
 
@@ -155,6 +156,7 @@ class ResidualNetwork:
         """
         return find(self).regime
 
+    @by_default
     def limit(self) -> Limit:
         """Return the limit equation, usable by torchsde or torchdiffeq as it is.
 

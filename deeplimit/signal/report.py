@@ -155,7 +155,9 @@ class StabilityReport(Report):
     @property
     def headline(self) -> str:
         """The verdict, and the exponents that it turns on."""
-        predicted = "" if self.predicted_growth is None else f"; predicted growth {self.predicted_growth:g}"
+        # Exponents such as .7 + .2 + .1 - .5 are 1/2 up to round-off.
+        growth = self.predicted_growth
+        predicted = "" if growth is None else f"; predicted growth {round(growth, 9):g}"
         signal, gradient = self.hidden_growth.verdict, self.gradient_growth.verdict
         parts = "" if signal == gradient else f" (signal: {signal}, gradient: {gradient})"
         return f"{self.verdict}{parts}: {self.exponent_words}{predicted}."

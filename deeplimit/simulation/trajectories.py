@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from deeplimit.common import axes as drawing, files, page, validation
 from deeplimit.common.axes import FITTED, MEASURED
+from deeplimit.common.global_state import by_default
 from deeplimit.common.measurement import threads_per_operation
 from deeplimit.common.report import Column, Table, lines, printable
 from deeplimit.common.serialised import Origin
@@ -410,6 +411,7 @@ class Trajectories:
             save_file(whole, temporary, metadata={FORMAT: told, "digest": _digest(told, whole)})
 
     @staticmethod
+    @by_default
     def load(path: str | os.PathLike[str]) -> Trajectories:
         """Return the trajectories that `save` wrote.
 

@@ -34,6 +34,9 @@ LEFT_OUT = 4.0
 """Errors of 1/L² are as many times as large without the deepest network, where depths double."""
 LEAST = 0.02
 """A remainder smaller than this share of the deepest difference may be what the model leaves out."""
+RESOLVED = 3.0
+"""A remainder within this many times the reference's error may be that error; estimates of it are within a
+factor of two where solutions at two tolerances are compared."""
 ORDER_CHANGES = 2.0
 """Half-width of the order's 95 % interval, in units of what one term changes."""
 SLOPE_CHANGES = 1.5
@@ -53,17 +56,24 @@ class Remainder:
         scatter: what it may be off by where errors do not expand: a quarter of what leaving out the deepest
             network changes. Where ReLU meets weights that change with time, its kink falls elsewhere within a
             step at every depth, and errors of 1/L² have no power law.
+        resolution: what round-off and the reference's own error may leave, which all differences share.
     """
 
     size: float
     error: float
     known: bool = True
     scatter: float = 0.0
+    resolution: float = 0.0
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether differences tend to something other than 0, be it the reference's error."""
+        return self.known and self.size > max(CERTAIN_CHANGES * max(self.error, self.scatter), LEAST)
 
     @property
     def is_certain(self) -> bool:
-        """Whether differences tend to something other than 0."""
-        return self.known and self.size > max(CERTAIN_CHANGES * max(self.error, self.scatter), LEAST)
+        """Whether differences tend to something other than 0, which no error of the reference explains."""
+        return self.is_seen and self.size > RESOLVED * self.resolution
 
     @property
     def is_small(self) -> bool:

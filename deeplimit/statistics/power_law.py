@@ -158,6 +158,12 @@ def solution(design: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return found
 
 
+def coefficients(design: np.ndarray, data: np.ndarray) -> np.ndarray:
+    """Return the least-squares coefficients (c, k) of `data` (m, k), of one weight, in `design` (m, c)."""
+    found: np.ndarray = np.linalg.lstsq(design, data, rcond=None)[0]
+    return found
+
+
 @dataclass(frozen=True)
 class Line:
     """A weighted straight line.

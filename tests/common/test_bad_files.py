@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 from refusals import assert_refused, row
+from safetensors import SafetensorError
 
 import deeplimit as dl
+from deeplimit.simulation import trajectories
 
 
 @functools.cache
@@ -31,7 +33,7 @@ def load(text):
 
 
 def later():
-    return load(saved().replace('"version": 1', '"version": 2'))
+    return load(saved().replace('"version": 1', '"version": 3'))
 
 
 def unknown():
@@ -45,7 +47,7 @@ FILES = [
     ("plot, .jpg", lambda: cheap_report().plot("r.jpg"), ValueError, "path", ".png", "'r.jpg'"),
     ("load, missing", lambda: dl.load_report("no.json"), FileNotFoundError, "path must", "'no.json'"),
     ("load, not JSON", lambda: load("rate: 0.5"), ValueError, "'r.json'", "JSON"),
-    ("load, later", later, ValueError, "'r.json'", "version 2", "1"),
+    ("load, later", later, ValueError, "'r.json'", "version 3", "2"),
     ("load, unknown kind", unknown, ValueError, "'r.json'", "kind 'other'"),
     ("load, field missing", lambda: load(saved(rate=None)), ValueError, "'r.json'", "compare"),
     ("load, bad verdict", lambda: load(saved(verdict="maybe")), ValueError, "'r.json'", "'maybe'"),
@@ -84,3 +86,14 @@ def test_a_failed_write_leaves_the_old_file_alone(tmp_path, monkeypatch, owner, 
     with pytest.raises(type(failure)):
         write(target)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {name: b"old content"}
+
+
+def test_a_writer_that_names_no_path_is_given_one(tmp_path, monkeypatch):
+    """safetensors writes files itself, and says of a full disk what went wrong alone."""
+    target = tmp_path / "t.safetensors"
+    target.write_bytes(b"old content")
+    drawn = dl.simulate(dl.res1(2, "tanh"), depths=[4], paths=2)
+    monkeypatch.setattr(trajectories, "save_file", half_a_file(SafetensorError("I/O error: File too large")))
+    with pytest.raises(OSError, match=str(target)):
+        drawn.save(target)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {target.name: b"old content"}

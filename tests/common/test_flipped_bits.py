@@ -213,3 +213,19 @@ def test_saved_trajectories_with_other_numbers_are_refused(change, trajectories,
     trajectories.save(path)
     _rewritten(path, TENSORS[change])
     assert_refused(lambda: dl.Trajectories.load(path), ValueError, str(path), "damaged")
+
+
+@pytest.mark.parametrize("flips", FLIPS)
+def test_a_report_with_a_flipped_bit_is_the_right_one_or_refused(flips, tmp_path):
+    path, report = tmp_path / "r.json", dl.compare(dl.res1(2, "tanh"), depths=[4, 8, 16], paths=64)
+    report.save(path)
+    assert refused(path, path.read_bytes(), lambda: dl.load_report(path), report, flips) > 0.8 * flips
+
+
+def test_a_report_whose_number_another_number_replaces_is_refused(tmp_path):
+    path = tmp_path / "r.json"
+    dl.compare(dl.res1(2, "tanh"), depths=[4, 8, 16], paths=64).save(path)
+    document = json.loads(path.read_text())
+    document["report"]["rate"] *= 1.5
+    path.write_text(json.dumps(document))
+    assert_refused(lambda: dl.load_report(path), ValueError, str(path))

@@ -102,7 +102,7 @@ def test_fields_of_wrong_kinds_are_refused_by_name(value, report, tmp_path):
     report.save(tmp_path / "r.json")
     content = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
     content["report"]["rate"] = value
-    (tmp_path / "r.json").write_text(json.dumps(content), encoding="utf-8")
+    (tmp_path / "r.json").write_text(json.dumps(json.loads(files.sealed(content))), encoding="utf-8")
     with pytest.raises(ValueError, match=r"damaged compare report: .*rate"):
         dl.load_report(tmp_path / "r.json")
 

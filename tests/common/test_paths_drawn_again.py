@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from refusals import assert_refused
 
 import deeplimit as dl
-from deeplimit.common import serialised
+from deeplimit.common import files, serialised
 from deeplimit.common.global_state import seeded
 from deeplimit.common.specification import describe
 from deeplimit.judge.in_law import comparison
@@ -245,7 +245,7 @@ def test_a_damaged_measurement_is_refused_and_no_other_code_is_called(name, tmp_
         del document["measurement"]
     else:
         DAMAGE[name](document["measurement"])
-    path.write_text(json.dumps(document))
+    path.write_text(files.sealed(document))
     again = dl.load_report(path)
     assert again.to_dict() == report.to_dict()
     with pytest.raises(ValueError, match="again with the same arguments"):
@@ -323,6 +323,6 @@ def test_a_file_may_not_ask_for_what_takes_days_or_is_of_another_kind(key, value
                 change(item)
 
     change(document["measurement"])
-    (tmp_path / "r.json").write_text(json.dumps(document), encoding="utf-8")
+    (tmp_path / "r.json").write_text(files.sealed(document), encoding="utf-8")
     report = dl.load_report(tmp_path / "r.json")
     assert_refused(lambda: report.path(0), ValueError, "report", "file")

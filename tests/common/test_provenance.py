@@ -10,6 +10,7 @@ from refusals import assert_refused
 from stacks import Transformer, tokens
 
 import deeplimit as dl
+from deeplimit.common import files
 from deeplimit.common.global_state import seeded
 from deeplimit.common.machine import machine
 from deeplimit.common.measurement import _run as run_block
@@ -63,7 +64,7 @@ def test_a_page_shows_what_a_file_says_of_its_call_and_runs_nothing(report, tmp_
     document = json.loads((tmp_path / FILE).read_text(encoding="utf-8"))
     hostile = {"<b>": {"is": "object"}, "x": [[]] * 3, "y": {"is": "name", "of": "<i>:<i>"}, "z": HUGE}
     document["provenance"].update(verb="<script>", arguments=hostile, left_out={"w": "<u>"}, device="<s>")
-    (tmp_path / FILE).write_text(json.dumps(document), encoding="utf-8")
+    (tmp_path / FILE).write_text(files.sealed(document), encoding="utf-8")
     dl.load_report(tmp_path / FILE).save_html(tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert not any(tag in page for tag in ("<script>", "<b><b>", "<i>", "<u>", "<s>"))

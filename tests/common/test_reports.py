@@ -18,7 +18,7 @@ from stacks import Transformer, tokens
 
 import deeplimit as dl
 from calibration import depth_sweeps
-from deeplimit.common import citations, fields, load_report as reports, page
+from deeplimit.common import citations, fields, files, load_report as reports, page
 from deeplimit.common.global_state import seeded
 from deeplimit.common.report import KINDS, Column, Table
 from deeplimit.modules.depth_check.rules import RULES
@@ -220,7 +220,7 @@ def test_a_users_report_loads_once_its_class_is_imported(tmp_path):
     own().save(tmp_path / "own.json")
     assert type(dl.load_report(tmp_path / "own.json")) is Own
     document = json.loads((tmp_path / "own.json").read_text())
-    (tmp_path / "own.json").write_text(json.dumps(document | {"kind": "never-seen"}))
+    (tmp_path / "own.json").write_text(files.sealed(document | {"kind": "never-seen"}))
     with pytest.raises(ValueError, match="never-seen"):
         dl.load_report(tmp_path / "own.json")
 

@@ -41,6 +41,9 @@ def adam(model, depth):
 
 
 COMPARED = {"depths": [2, 3, 8], "paths": 60, "seed": 3}
+ITO = dl.Ito(A=0.2, b=0.1)
+OWN = dl.inner(4, "gelu", noise=ITO)
+REPORT = dl.compare(dl.res1(2, "tanh"), **COMPARED)
 FUNCTIONS = {
     "compare": lambda: dl.compare(dl.res1(8, "tanh"), **COMPARED),
     "compare, ODE": lambda: dl.compare(dl.res1(4, "tanh", weights=dl.SmoothGaussian(0.3)), **COMPARED),
@@ -69,6 +72,10 @@ FUNCTIONS = {
     "order": lambda: dl.order(ERRORS, [8, 16, 32]),
     "init.residual_": initialised,
     "datasets": lambda: [dl.datasets.synthetic_system(width=4, count=9, test=2).inputs],
+    "datasets, own": lambda: [dl.datasets.Data.of(ERRORS, ERRORS[:, :1], test=9).inputs],
+    "Ito": lambda: [ITO.Q(0.3, BATCH[0]), ITO.quadratic_variation(1.0, width=3).A],
+    "regime": lambda: [str(OWN.regime()), OWN.limit().equation],
+    "path": lambda: REPORT.path(3),
 }  # fmt: skip
 """A small call of what computes; those of modules build them under the switch, too."""
 

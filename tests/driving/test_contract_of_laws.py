@@ -19,6 +19,7 @@ from deeplimit.driving import (
     WeightLaw,
 )
 from deeplimit.driving.independent import IncrementPath
+from deeplimit.driving.normal_blocks import NormalBlocks
 from deeplimit.trained.diagnosis.layer_functions import GivenLayers
 
 TURN = torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.5]], dtype=torch.float64)
@@ -63,7 +64,7 @@ def test_no_law_of_the_library_is_left_out():
     # of hidden units hold more of them in deeper networks: tests/driving/test_hidden_units.py.
     # A weight of pairs has its own test: tests/driving/test_space_time.py. Given layers are functions:
     # tests/trained/test_fitted_limit.py.
-    apart = {FreshBlocks, dl.HiddenUnits, SpaceTimeBrownian, GivenLayers}
+    apart = {FreshBlocks, NormalBlocks, dl.HiddenUnits, SpaceTimeBrownian, GivenLayers}
     assert set(concrete(WeightLaw)) - apart == {type(law) for law in LAWS.values()}
 
 

@@ -377,8 +377,8 @@ class Stable(IndependentLaw):
 class Block(torch.nn.Module):
     def __init__(self, depth):
         super().__init__()
-        self.inner = torch.nn.Linear(3, 3, bias=False)
-        torch.nn.init.normal_(self.inner.weight, std=(3 * depth) ** -0.5)
+        self.inner = torch.nn.Linear(3, 3, bias=False)  # normal weights would be Brownian increments
+        torch.nn.init.uniform_(self.inner.weight, -(depth**-0.5), depth**-0.5)
 
     def forward(self, h):
         return h + self.inner(torch.tanh(h))

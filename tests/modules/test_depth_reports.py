@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import deeplimit as dl
 from deeplimit.cli import app
+from deeplimit.common import files
 from deeplimit.common.global_state import seeded
 from deeplimit.modules.depth_check.findings import ABOUT
 
@@ -66,7 +67,7 @@ def test_damaged_files_are_refused(field, value, reports, tmp_path):
     reports["right"].save(file)
     content = json.loads(file.read_text())
     content["report"][field] = value
-    file.write_text(json.dumps(content))
+    file.write_text(files.sealed(content))
     assert_refused(lambda: dl.load_report(file), ValueError, str(file), field)
 
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import deeplimit as dl
 from deeplimit import cli
+from deeplimit.common import files
 from deeplimit.papers.scoreboard import RowResult, runs
 
 
@@ -55,7 +56,7 @@ def stored(file="board.json", **changes):
             del place[name]
         else:
             place[name] = value
-    Path(file).write_text(json.dumps(document), encoding="utf-8")
+    Path(file).write_text(files.sealed(document), encoding="utf-8")
     return file
 
 

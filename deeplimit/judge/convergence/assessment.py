@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -18,6 +19,7 @@ from deeplimit.driving.between_layers import unseen_share_of_weights
 from deeplimit.driving.jumps import jump_of_weights
 from deeplimit.equations.schemes import STRATONOVICH
 from deeplimit.judge.convergence import verdict, wording
+from deeplimit.judge.convergence.other_motions import same_covariance_of_other_motions
 from deeplimit.judge.convergence.pairing import Correction, Pairing, Reads, log_bias
 from deeplimit.judge.convergence.report import MEAN, MEDIAN, CompareReport, PartOfError
 from deeplimit.simulation import Coupled, CoupledErrors, Task, moments
@@ -278,7 +280,8 @@ class Part:
         powers = rate + np.array([0.0, *self.judged.powers])
         further = powers[-1] + np.arange(1, len(self.products) + 1)
         found = remainder(self.judged.depths, self.products, np.concatenate([powers, further]))
-        return dataclasses.replace(found, known=known)
+        hides = self.resolution / max(math.sqrt(self.products[-1, -1]), sys.float_info.min)
+        return dataclasses.replace(found, known=known, resolution=hides)
 
     @property
     def is_settling(self) -> bool:
@@ -817,6 +820,7 @@ def _report(
         reservations=(
             *wording.pairing_notes(task, pairing, is_corrected),
             *([wording.OF_THE_SENSE] if wrong and sense == STRATONOVICH else []),
+            *([wording.OF_OTHER_MOTIONS] if wrong and same_covariance_of_other_motions(task) else []),
             *([wording.OF_SINGLE_STEPS] if outcome.of_single_steps else []),
             *all_said(verdict.caveats(numbers), numbers, wording.OF_THE_NUMBERS),
         ),

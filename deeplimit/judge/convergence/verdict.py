@@ -285,6 +285,10 @@ def rules(e: Evidence) -> verdict.RuleByRule[ConvergenceVerdict]:
         "falls_to_what_can_be_resolved",
         e.deepest < RESOLVED * e.resolution and verdict.first(_another_limit, e) is not None,
     )
+    # What differences tend to may be the reference's error, which they all share.
+    remains = e.remainder
+    hidden = remains is not None and remains.is_seen and not remains.is_certain
+    yield CANNOT_TELL, "tends_to_what_can_be_resolved", hidden
     yield from _another_limit(e)
     # A floor is certain by the fit, but a few paths make up the average.
     yield CANNOT_TELL, "seems_to_level_off", e.has_a_floor and e.heavy
@@ -481,6 +485,7 @@ BY_ROUNDING = {
     "deepest_is_not_resolved",
     "vanishes_at_some_depths",
     "falls_to_what_can_be_resolved",
+    "tends_to_what_can_be_resolved",
 }
 """Rules by which float32 may be too narrow to tell."""
 EQUAL = {"equals_the_limit", "equals_the_limit_up_to_rounding"}

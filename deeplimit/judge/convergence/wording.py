@@ -37,6 +37,14 @@ def _tends_elsewhere(e: Evidence) -> str:
     )
 
 
+def _tends_to_an_error(e: Evidence) -> str:
+    assert e.remainder is not None  # the rule asked
+    return (
+        f"the differences of network and limit tend to {100 * e.remainder.size:.3g} % of the deepest one,"
+        f" which may be the reference's own error, about {e.resolution:.1e}; a smaller tolerance= would tell"
+    )
+
+
 def _falls(e: Evidence) -> str:
     towards = OWN_GRID * e.on_its_own_grid
     remains = f"at most {_of_deepest(e, e.floor.upper, least=1.0)} would remain at infinite depth"
@@ -151,6 +159,7 @@ OF_THE_FIT: Sentences[Evidence] = {
         f"{e.what} have reached round-off or the reference's error, about {e.resolution:.1e};"
         " dtype='float64', a smaller tolerance= or smaller depths would help"
     ),
+    "tends_to_what_can_be_resolved": _tends_to_an_error,
     "is_flat": lambda e: (
         f"{e.what} do not fall with depth (order at most {e.interval[1]:.3f}), so the limit is another one"
     ),
@@ -270,6 +279,12 @@ OF_THE_SENSE = (
     " equation in Itô's: with the same coefficients that is another one."
 )
 """A caveat where such a limit is not the network's."""
+OF_OTHER_MOTIONS = (
+    "the limit's noise has the covariance of the network's and reads other Brownian motions: in law a step is"
+    " the same, path by path it is not. dB[i, j] moves entry (i, j) of a weight (out, in), as in (dB @"
+    " v.unsqueeze(2)).squeeze(2). compare_laws(resnet, limit) compares laws."
+)
+"""A caveat where a limit is another one path by path alone."""
 OF_SINGLE_STEPS = (
     "the network is the scheme that the limit is solved with, and these depths leave its order in doubt: the"
     " order is that of single steps of lengths down to 2^-32."

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.common import validation
+from deeplimit.common.global_state import by_default
 from deeplimit.common.randomness import Purpose, generator
 
 
@@ -72,6 +73,7 @@ class Data:
         object.__setattr__(self, "content", _digest(self))
 
     @classmethod
+    @by_default
     def of(
         cls,
         x: Any,
