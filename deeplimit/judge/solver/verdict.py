@@ -39,6 +39,10 @@ any of them."""
 DRIFT, SETTLING = 0.05, 0.7
 """Slopes drift that change by this much, and do not settle where the last change is this share of the first:
 that of a correction n^-1/2 is 0.5 after three changes, that of 1/n 0.25."""
+SEEN, GROWING = 0.01, 2.0
+"""A smaller change is one as well where changes double: of no correction, all of which fall."""
+FLUCTUATING = 0.05
+"""How far the order of a part must surely lie below the order of the whole to be another one."""
 OUTSIDE = 0.05
 """An order this far outside of all local slopes needs a word: half a usual interval is twice as long."""
 HEAVY = 100.0
@@ -155,8 +159,9 @@ def keeps_drifting(slopes: np.ndarray, errors: np.ndarray) -> bool:
     changes = np.diff(slopes)
     if len(changes) < 2 or not np.isfinite(slopes).all() or not (changes * changes[0] > 0).all():
         return False
-    far = abs(slopes[-1] - slopes[0]) > max(DRIFT, 4 * math.hypot(errors[0], errors[-1]))
-    return bool(far and abs(changes[-1]) > SETTLING * abs(changes[0]))
+    grow = abs(changes[-1]) > GROWING * abs(changes[0])
+    least = max(SEEN if grow else DRIFT, 4 * math.hypot(errors[0], errors[-1]))
+    return bool(abs(slopes[-1] - slopes[0]) > least and abs(changes[-1]) > SETTLING * abs(changes[0]))
 
 
 def order_caveats(report: Any) -> Iterator[tuple[str, bool]]:
@@ -174,6 +179,8 @@ def order_caveats(report: Any) -> Iterator[tuple[str, bool]]:
     yield "tails_are_heavy", bool(report.kurtosis > HEAVY or report.average == "medians")
     # The smallest error is not far above machine epsilon.
     yield "round_off_is_near", bool(0 < report.smallest < NEAR_ROUND_OFF * report.resolution)
+    # What paths do not have in common falls more slowly.
+    yield "order_is_of_a_part", bool(report.rate < np.nanmin(report.local_slopes) - FLUCTUATING)
     # Covariances of less than 100 paths are rough.
     yield "paths_are_few", bool(report.average != "single" and report.paths < 100)
 

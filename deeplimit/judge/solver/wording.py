@@ -176,6 +176,10 @@ ORDER_CAVEATS: Sentences = {
         f"the smallest error ({r.smallest:.1e}) is close to round-off for states of size 1; do not interpret"
         " differences at this level."
     ),
+    "order_is_of_a_part": lambda r: (
+        f"errors of slope {r.local_slopes[-1]:.2f} are mostly what every path has at all levels; what is left"
+        f" falls with order {r.rate:.2f}, and is the larger part at more steps. The order is its."
+    ),
     "paths_are_few": lambda r: f"{r.paths} paths are few for covariances between levels; take 400.",
 }
 
