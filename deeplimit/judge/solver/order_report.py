@@ -260,16 +260,17 @@ def _gathered(
     if len(kept):
         above = np.median(kept, axis=0) > ROUNDED * epsilon
         levels = len(steps) if above.all() else int(np.argmin(above))
-    fit = None
+    fit, of_a_part = None, False
     interval = (math.nan, math.nan)
     finite = bool(np.isfinite(values).all())
     if finite and levels >= LEAST_LEVELS and len(kept) >= (1 if single else levels + 3):
         fit = fit_errors(kept[:, :levels], steps[:levels], exact=single, powers=POWERS, scatters=SCATTERS)
         if not single and levels > LEAST_LEVELS:
-            fit = _with_what_fluctuates(fit, kept[:, :levels], steps[:levels])
+            whole, fit = fit, _with_what_fluctuates(fit, kept[:, :levels], steps[:levels])
+            of_a_part = fit is not whole
         tail = (1.0 - confidence) / 2
         interval = (fit.orders.quantile(tail), fit.orders.quantile(1.0 - tail))
-    return OrderEvidence(values, kept, steps, levels, single, epsilon, fit, interval)
+    return OrderEvidence(values, kept, steps, levels, single, epsilon, fit, interval, of_a_part)
 
 
 def _with_what_fluctuates(fit: ErrorOrder, errors: np.ndarray, steps: np.ndarray) -> ErrorOrder:
@@ -331,5 +332,5 @@ def _reported(e: OrderEvidence, code: OrderVerdict, rule: str, p: float, confide
         levels=e.levels,
         caveats=(),
     )
-    told = tuple(name for name, holds in rules.order_caveats(report) if holds)
+    told = tuple(name for name, holds in rules.order_caveats(report, e.of_a_part) if holds)
     return dataclasses.replace(report, caveats=told)

@@ -75,6 +75,7 @@ class OrderEvidence:
         resolution: machine epsilon of the errors.
         fit: what was fitted; None where nothing could be.
         interval: interval of the order.
+        of_a_part: whether that is the order of what paths do not have in common, and not of all.
     """
 
     errors: np.ndarray
@@ -85,6 +86,7 @@ class OrderEvidence:
     resolution: float
     fit: ErrorOrder | None
     interval: tuple[float, float]
+    of_a_part: bool = False
 
     @property
     def smallest(self) -> float:
@@ -164,7 +166,7 @@ def keeps_drifting(slopes: np.ndarray, errors: np.ndarray) -> bool:
     return bool(abs(slopes[-1] - slopes[0]) > least and abs(changes[-1]) > SETTLING * abs(changes[0]))
 
 
-def order_caveats(report: Any) -> Iterator[tuple[str, bool]]:
+def order_caveats(report: Any, of_a_part: bool = False) -> Iterator[tuple[str, bool]]:
     """Yield what may have to be known of an order, and whether it does."""
     # One number of steps is unlike all others.
     yield "one_level_is_odd", odd_level(report.steps, report.errors) is not None
@@ -180,7 +182,7 @@ def order_caveats(report: Any) -> Iterator[tuple[str, bool]]:
     # The smallest error is not far above machine epsilon.
     yield "round_off_is_near", bool(0 < report.smallest < NEAR_ROUND_OFF * report.resolution)
     # What paths do not have in common falls more slowly.
-    yield "order_is_of_a_part", bool(report.rate < np.nanmin(report.local_slopes) - FLUCTUATING)
+    yield "order_is_of_a_part", of_a_part
     # Covariances of less than 100 paths are rough.
     yield "paths_are_few", bool(report.average != "single" and report.paths < 100)
 
