@@ -25,7 +25,7 @@ from deeplimit.modules.trace.forwards import recorded
 from deeplimit.modules.trace.graph import Join
 from deeplimit.modules.trace.losses import Loss, check_loss, first_output, loss_of
 from deeplimit.modules.trace.operations import size
-from deeplimit.modules.trace.recording import Trace
+from deeplimit.modules.trace.recording import Addition, Trace
 from deeplimit.modules.trace.side_effects import undisturbed
 
 
@@ -204,6 +204,15 @@ def measure_module(
     return _summary(model, trace, found, cut, gradients, whole)
 
 
+def _last_sum(trace: Trace, last: Addition) -> Addition:
+    """Return the sum that ends a stream: around a group of layers there may be one more, h + group(h)."""
+    for addition in trace.additions[last.ordinal + 1 :]:
+        ends_here = any(last.place in side.sources for side in addition.sides)
+        if ends_here and addition.place in trace.continued and addition.shape == last.shape:
+            last = addition
+    return last
+
+
 Gradients = list[tuple[float | None, float | None]]
 
 
@@ -356,7 +365,7 @@ def _summary(
         streams.append(
             Stream(
                 first.addition.sides[first.skip].size,
-                last.addition.size,
+                _last_sum(trace, last.addition).size,
                 gradient_start,
                 gradient_end,
                 sum(part.counted for part in own),

@@ -188,7 +188,9 @@ def rises(sums: Sequence[int], logs: Sequence[float]) -> bool:
     if len(slopes) < 2 or abs(points[-1][1]) < abs(points[0][1]) + DRIFT:
         return False
     (shallow, first), (deep, last) = slopes[0], slopes[-1]
-    return bool(abs(last) > abs(first) * (deep / shallow) ** RISING)
+    # Of a logarithm of one size at all depths the slopes are noise.
+    whole = abs(points[-1][1]) > abs(points[0][1]) * (points[-1][0] / points[0][0]) ** (RISING / 2)
+    return bool(whole and abs(last) > abs(first) * (deep / shallow) ** RISING)
 
 
 def slopes_of(counts: Sequence[int], values: Sequence[float]) -> list[tuple[float, float]]:

@@ -1,0 +1,82 @@
+"""Sums around whole groups of layers, and drifts that take a share of the state at any depth."""
+
+import pytest
+import torch
+from torch import nn
+
+import deeplimit as dl
+from deeplimit.common.global_state import seeded
+
+WIDTH = 12
+X = torch.randn(6, WIDTH, generator=torch.Generator().manual_seed(3))
+
+
+class Branch(nn.Module):
+    def __init__(self, scale):
+        super().__init__()
+        self.first, self.second, self.scale = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH), scale
+
+    def forward(self, x):
+        return self.scale * self.second(torch.tanh(self.first(x)))
+
+
+class Model(nn.Module):
+    def __init__(self, depth):
+        super().__init__()
+        self.depth = depth
+        self.branches = nn.ModuleList(Branch(depth**-0.5) for _ in range(depth))
+
+
+class Groups(Model):
+    """Residual groups of four residual layers."""
+
+    def forward(self, x):
+        for start in range(0, self.depth, 4):
+            inside = x
+            for branch in self.branches[start : start + 4]:
+                inside = inside + branch(inside)
+            x = x + inside
+        return x
+
+
+class Drifting(Model):
+    """x - c x/L beside branches: e^-c of the state is left at any depth."""
+
+    drift = 1.2
+
+    def forward(self, x):
+        for branch in self.branches:
+            x = x + branch(x) - self.drift * x / self.depth
+        return x
+
+
+class Decaying(Drifting):
+    """Its twin: the share that is left falls with depth."""
+
+    def forward(self, x):
+        for branch in self.branches:
+            x = x + branch(x) - 0.5 * x / self.depth**0.5
+        return x
+
+
+def true_growth(kind, depth):
+    with seeded(0), torch.no_grad():
+        return float(kind(depth)(X).norm() / X.norm())
+
+
+@pytest.mark.parametrize("depth", [4, 8, 16])
+def test_the_last_sum_around_a_group_belongs_to_the_stream(depth):
+    with seeded(0):
+        model = Groups(depth)
+    scalars = dl.branch_scalars(model, X)
+    (found,) = [value for name, value in scalars.items() if name.endswith("/growth")]
+    assert abs(found / true_growth(Groups, depth) - 1) < 1e-5
+
+
+def meaning(kind):
+    return dl.check_depth(kind, batch=X, depths=[8, 16, 32, 64], seed=2).streams[0].meaning
+
+
+def test_a_share_that_is_left_at_any_depth_is_not_forgotten():
+    assert "forgets" not in meaning(Drifting)
+    assert "forgets" in meaning(Decaying)
