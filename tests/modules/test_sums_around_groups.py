@@ -73,6 +73,25 @@ def test_the_last_sum_around_a_group_belongs_to_the_stream(depth):
     assert abs(found / true_growth(Groups, depth) - 1) < 1e-5
 
 
+class Total(Model):
+    """Its twin: a running total of the states is no state."""
+
+    def forward(self, x):
+        total = x
+        for branch in self.branches:
+            x = x + branch(x)
+            total = total + x
+        return total / (self.depth + 1)
+
+
+def test_a_running_total_is_no_part_of_the_stream():
+    with seeded(0):
+        model = Total(16)
+    scalars = dl.branch_scalars(model, X)
+    (found,) = [value for name, value in scalars.items() if name.endswith("/growth")]
+    assert 0.8 < found < 2
+
+
 def meaning(kind):
     return dl.check_depth(kind, batch=X, depths=[8, 16, 32, 64], seed=2).streams[0].meaning
 

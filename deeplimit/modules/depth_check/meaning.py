@@ -4,7 +4,9 @@ decides.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from deeplimit.common import verdict
@@ -73,6 +75,7 @@ class Evidence:
         growth: size of the stream at its end over that at its start, one per depth.
         turned: cosine between the stream's last state and its first, at the largest depth.
         few: whether as few layers make up the updates at every depth.
+        counts: number of branches, one per depth.
     """
 
     exponent: Exponent | None
@@ -85,6 +88,20 @@ class Evidence:
     growth: tuple[float, ...]
     turned: float | None = None
     few: bool = False
+    counts: tuple[int, ...] = ()
+
+    @property
+    def levels(self) -> bool:
+        """Whether the stream grows by one power of the depth, whose slope does not rise with depth.
+
+        What grows with its own size is exponential in a power of the depth.
+        """
+        logs = [math.log(size) for size in self.growth if 0 < size < math.inf]
+        if len(logs) < len(self.counts) or len(set(self.counts)) < len(self.counts) or len(logs) < LEVELS:
+            return False
+        at = [math.log(count) for count in self.counts]
+        slopes = [(b - a) / (d - c) for (a, b), (c, d) in zip(pairwise(logs), pairwise(at), strict=True)]
+        return logs[-1] > math.log(GROWN) and 0 < slopes[-1] <= min(slopes[:-1])
 
     @property
     def smaller(self) -> bool:
@@ -120,6 +137,10 @@ SURE = 0.1
 where the depth is tenfold."""
 
 
+LEVELS, GROWN = 4, 1.5
+"""Depths that show whether a slope rises, and how much a stream must have grown for that to be seen."""
+
+
 def meanings(e: Evidence) -> verdict.RuleByRule[str]:
     """Yield the rules on what an exponent means for depth going to infinity."""
     # Nothing moves, and the branch is an addition of low rank.
@@ -150,8 +171,8 @@ def meanings(e: Evidence) -> verdict.RuleByRule[str]:
         "turns_as_far_at_any_depth",
         e.larger and e.bounded,
     )
-    # Updates are too large, and do not depend on the stream's size.
-    yield "grows with depth", "grows_like_a_power", e.larger and e.normalised
+    # Updates are too large, and do not depend on the stream's size: normalised, or tanh bounds them.
+    yield "grows with depth", "grows_like_a_power", e.larger and (e.normalised or e.levels)
     # Updates are too large, and grow with the stream.
     yield "explosion", "explodes", e.larger
     # The critical exponent is 1/2.

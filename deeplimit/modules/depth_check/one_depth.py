@@ -25,7 +25,7 @@ from deeplimit.modules.trace.forwards import recorded
 from deeplimit.modules.trace.graph import Join
 from deeplimit.modules.trace.losses import Loss, check_loss, first_output, loss_of
 from deeplimit.modules.trace.operations import size
-from deeplimit.modules.trace.recording import Addition, Trace
+from deeplimit.modules.trace.recording import Addition, Edge, Trace
 from deeplimit.modules.trace.side_effects import undisturbed
 
 
@@ -204,10 +204,14 @@ def measure_module(
     return _summary(model, trace, found, cut, gradients, whole)
 
 
-def _last_sum(trace: Trace, last: Addition) -> Addition:
-    """Return the sum that ends a stream: around a group of layers there may be one more, h + group(h)."""
+def _last_sum(trace: Trace, last: Addition, states: set[Edge]) -> Addition:
+    """Return the sum that ends a stream: around a group of layers there may be one more, h + group(h).
+
+    What is added to is a state, from which a layer begins: a running total of states is none.
+    """
     for addition in trace.additions[last.ordinal + 1 :]:
-        ends_here = any(last.place in side.sources for side in addition.sides)
+        sides = [{*side.sources} for side in addition.sides]
+        ends_here = any(last.place in one and states & other for one, other in (sides, sides[::-1]))
         if ends_here and addition.place in trace.continued and addition.shape == last.shape:
             last = addition
     return last
@@ -365,7 +369,7 @@ def _summary(
         streams.append(
             Stream(
                 first.addition.sides[first.skip].size,
-                _last_sum(trace, last.addition).size,
+                _last_sum(trace, last.addition, {part.join.root for part in own}).size,
                 gradient_start,
                 gradient_end,
                 sum(part.counted for part in own),

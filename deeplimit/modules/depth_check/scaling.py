@@ -227,6 +227,7 @@ def _scaling(
         turned=present[-1][0].streams[stream].turned,
         growth=tuple(over(one.streams[stream].end, one.streams[stream].start) for one, _ in present),
         few=few is not None,
+        counts=counts,
     )
     meaning = verdict.judge(meanings, evidence).code
     means = map(_mean, drawn)
