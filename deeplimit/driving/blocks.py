@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial, reduce
 from typing import Any, Protocol, final, overload
 
@@ -18,7 +18,7 @@ from deeplimit.common.global_state import seeded
 from deeplimit.driving.drawn_blocks import Build, Stacks, TracedFactory, close, traced
 from deeplimit.driving.law import Channel, ChannelKind, Dependence, Facts, Shape, WeightLaw
 from deeplimit.driving.path import Grid, Layer, Path
-from deeplimit.driving.written_layers import evaluating, written_layers
+from deeplimit.driving.written_layers import Plan, evaluating, written_layers
 
 Factory = Callable[[int], Any]
 """Modules draw their weights from the global generators: one stack is built at a time."""
@@ -246,6 +246,7 @@ class LayersOf:
 
     factory: Factory
     shape: Shape
+    plans: dict[int, Plan] = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, depth: int) -> Any:
         return self.of(self.factory(depth), depth)
@@ -256,7 +257,9 @@ class LayersOf:
             return model
         h = torch.randn(1, *self.shape, generator=torch.Generator().manual_seed(0))
         with evaluating(model):
-            found = written_layers(model, depth, h)
+            found = written_layers(model, depth, h, plan=self.plans.get(depth))
+        if found is not None:
+            self.plans[depth] = found.plan
         return list(found.blocks) if found and found.begins and found.ends else model
 
     @property

@@ -23,6 +23,9 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflat
 
 from deeplimit.driving.drawn_blocks import close
 
+Tree = TreeSpec | tuple[int, tuple[str, ...]]
+"""How leaves are put together: as torch says, or how many arguments there are, and the names of others."""
+
 
 class Made(NamedTuple):
     """A tensor that an earlier call returned: which call, and which of the tensors."""
@@ -51,10 +54,10 @@ class Step:
 
     function: Callable[..., Any]
     leaves: tuple[Any, ...]
-    tree: TreeSpec
+    tree: Tree
 
     def __call__(self, value: Callable[[Any], Any]) -> Any:
-        args, kwargs = tree_unflatten([value(leaf) for leaf in self.leaves], self.tree)
+        args, kwargs = _together([value(leaf) for leaf in self.leaves], self.tree)
         returned = self.function(*args, **kwargs)
         return args[0] if _writes(self.function) else returned
 
@@ -67,6 +70,22 @@ class Step:
     def weighs(self) -> bool:
         """Whether a tensor of several numbers that were there before is among the arguments."""
         return any(isinstance(leaf, Tensor) and leaf.numel() > 1 for leaf in self.leaves)
+
+
+def _apart(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], Tree]:
+    """Return arguments as leaves, and what puts them together; most calls have no nested ones."""
+    leaves = [*args, *kwargs.values()]
+    if any(isinstance(leaf, (tuple, list, dict)) for leaf in leaves):
+        return tree_flatten((args, dict(kwargs)))
+    return leaves, (len(args), tuple(kwargs))
+
+
+def _together(leaves: list[Any], tree: Tree) -> tuple[Sequence[Any], dict[str, Any]]:
+    if isinstance(tree, TreeSpec):
+        args, kwargs = tree_unflatten(leaves, tree)
+        return args, kwargs
+    count, names = tree
+    return leaves[:count], dict(zip(names, leaves[count:], strict=True))
 
 
 def _writes(function: Callable[..., Any]) -> bool:
@@ -84,7 +103,7 @@ class _Recording(TorchFunctionMode):
         self.kept: list[Any] = [first]  # so that no number of a tensor is given to another
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        leaves, tree = tree_flatten((args, dict(kwargs or {})))
+        leaves, tree = _apart(args, kwargs or {})
         known = tuple(self.made.get(id(leaf), leaf) for leaf in leaves)
         returned = func(*args, **(kwargs or {}))
         parts = tensors_in(args[0] if _writes(func) else returned)
@@ -98,6 +117,8 @@ class _Recording(TorchFunctionMode):
 
 def tensors_in(value: Any) -> list[Tensor]:
     """Return the tensors in nested tuples, lists and dicts; in other objects, as models return, those too."""
+    if isinstance(value, Tensor):
+        return [value]
     found = [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
     return found or [each for each in getattr(value, "__dict__", {}).values() if isinstance(each, Tensor)]
 
@@ -151,6 +172,63 @@ def _as_stored(tensor: Tensor) -> tuple[Tensor, tuple[int, ...]]:
 
 @final
 @dataclass(frozen=True)
+class Plan:
+    """What a forward is known to do; `_OWN` stands for a tensor of the model's own.
+
+    Attributes:
+        steps: all calls, as they were first recorded.
+        layers: of each layer the start, and its calls with numbers that follow the rows.
+        bounds: the states.
+        begins, ends: as in `Written`.
+    """
+
+    steps: tuple[Step | None, ...]
+    layers: tuple[tuple[int, dict[int, Step]], ...]
+    bounds: tuple[int, ...]
+    begins: bool
+    ends: bool
+
+    def of(self, taken: _Taken) -> Written | None:
+        """Return the layers of another model of the same forward; None where it is another one."""
+        if len(taken.steps) != len(self.steps) or not all(map(_alike, self.steps, taken.steps)):
+            return None
+        blocks = []
+        for start, steps in self.layers:
+            own = {}
+            for call, step in steps.items():
+                there = taken.steps[call]
+                assert there is not None  # they are alike
+                leaves = zip(step.leaves, there.leaves, strict=True)
+                own[call] = Step(step.function, tuple(b if a is _OWN else a for a, b in leaves), step.tree)
+            blocks.append(WrittenLayer(start, own))
+        states = tuple(taken.made[call] for call in self.bounds)
+        return Written(tuple(blocks), self.begins, self.ends, states, self)
+
+
+_OWN = object()
+
+
+def _plain(step: Step) -> Step:
+    leaves = tuple(_OWN if isinstance(leaf, Tensor) else leaf for leaf in step.leaves)
+    return Step(step.function, leaves, step.tree)
+
+
+def _alike(plain: Step | None, step: Step | None) -> bool:
+    """Whether a call is one that was seen, but for the tensors of the model's own."""
+    if plain is None or step is None:
+        return plain is step
+    return (
+        plain.function == step.function
+        and plain.tree == step.tree
+        and all(
+            isinstance(b, Tensor) if a is _OWN else type(a) is type(b) and a == b
+            for a, b in zip(plain.leaves, step.leaves, strict=True)
+        )
+    )
+
+
+@final
+@dataclass(frozen=True)
 class Written:
     """A forward in layers.
 
@@ -159,20 +237,28 @@ class Written:
         begins: whether the first state is the input of the forward.
         ends: whether the last state is what the forward returns.
         states: the states, the last one included.
+        plan: how they were found, by which those of a model of the same forward are found at once.
     """
 
     blocks: tuple[WrittenLayer, ...]
     begins: bool
     ends: bool
     states: tuple[Tensor, ...]
+    plan: Plan
 
 
 def written_layers(
-    forward: Callable[[Tensor], Any], depth: int, first: Tensor, *, alone: bool = True
+    forward: Callable[[Tensor], Any],
+    depth: int,
+    first: Tensor,
+    *,
+    alone: bool = True,
+    plan: Plan | None = None,
 ) -> Written | None:
     """Return the layers that a forward writes out, as many as `depth` says; None where it has others.
 
-    They are tried: through them another input becomes what the forward makes of it.
+    They are tried: through them another input becomes what the forward makes of it. Not so where a plan is
+    known, and all calls are as in it.
 
     Args:
         forward: calls a model in evaluation mode.
@@ -185,6 +271,8 @@ def written_layers(
     with torch.no_grad():
         try:
             taken = _record(forward, first)
+            if plan is not None and (known := plan.of(taken)) is not None:
+                return known
             again = _record(forward, torch.cat([other, first[:1]]) if alone else other)
             found = _cut(taken, again, depth)
             if found is None:
@@ -256,16 +344,18 @@ def _cut(taken: _Taken, again: _Taken, depth: int) -> tuple[Written, Tensor, Ten
         return None
     follow = [[_function(taken, call) for call in states[end + 1 : end + 1 + tail]] for end in ends]
     bounds = [states[start] for start in [*starts, last]]
-    blocks = [_layer(taken, again, calls[place[a] : place[b] + 1]) for a, b in pairwise(bounds)]
-    if any(one != follow[0] for one in follow) or None in blocks:
+    layers = [_layer(taken, again, calls[place[a] : place[b] + 1]) for a, b in pairwise(bounds)]
+    if any(one != follow[0] for one in follow) or None in layers:
         return None
-    written = Written(
-        tuple(block for block in blocks if block is not None),
+    plan = Plan(
+        tuple(None if step is None else _plain(step) for step in taken.steps),
+        tuple(layer for layer in layers if layer is not None),
+        tuple(bounds),
         bounds[0] == 0,
         taken.ends == (Made(bounds[-1], 0),),
-        tuple(taken.made[call] for call in bounds),
     )
-    return written, again.made[bounds[0]], again.made[bounds[-1]]
+    written = plan.of(taken)
+    return None if written is None else (written, again.made[bounds[0]], again.made[bounds[-1]])
 
 
 def _leading(taken: _Taken) -> list[int]:
@@ -304,7 +394,7 @@ def _function(taken: _Taken, call: int) -> Any:
     return None if step is None else step.function
 
 
-def _layer(taken: _Taken, again: _Taken, calls: Sequence[int]) -> WrittenLayer | None:
+def _layer(taken: _Taken, again: _Taken, calls: Sequence[int]) -> tuple[int, dict[int, Step]] | None:
     """Return what is between two states, with numbers that follow the rows; None where others differ."""
     start, *inside = calls
     steps: dict[int, Step] = {}
@@ -318,7 +408,7 @@ def _layer(taken: _Taken, again: _Taken, calls: Sequence[int]) -> WrittenLayer |
         if any(leaf is _DIFFERS for leaf in leaves):
             return None
         steps[call] = Step(one.function, leaves, one.tree)
-    return WrittenLayer(start, steps)
+    return start, steps
 
 
 _DIFFERS = object()
@@ -328,7 +418,7 @@ def _common(one: Any, other: Any, rows: int, others: int) -> Any:
     """Return a leaf that two recordings have in common, or a multiple of the rows."""
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         same = one is other or (one.shape == other.shape and torch.equal(one, other))
-        return one if same else _DIFFERS
+        return _OWN if same else _DIFFERS
     if type(one) is not type(other):
         return _DIFFERS
     if isinstance(one, int) and one != other:
