@@ -22,6 +22,7 @@ from deeplimit.equations import ODE, SDE, EulerMaruyama, Exact, Heun, Noise, Sch
 from deeplimit.equations.schemes import STRATONOVICH, TORCHSDE
 from deeplimit.equations.solvers import solve
 from deeplimit.equations.torchsde_step import AsTorchsde
+from deeplimit.judge.solver.controls import controls
 from deeplimit.judge.solver.shared_path import LARGEST_GRID, SharedBrownian, draw
 from deeplimit.judge.solver.verdict import EXACT_SOLUTION
 
@@ -176,6 +177,7 @@ class Plan:
         reference: "exact", "fine" or "none".
         seed: decides the paths.
         largest_block: paths per block, at most.
+        controlled: whether control variates of means are kept.
     """
 
     solver: Solver
@@ -185,6 +187,7 @@ class Plan:
     reference: str
     seed: int
     largest_block: int = BLOCK
+    controlled: bool = False
 
     @property
     def random(self) -> bool:
@@ -240,12 +243,14 @@ class Plan:
 class Block:
     """States of one block: levels (m, K, P, d) at K common times, reference (K, P, d) or None.
 
-    `coarse` is the reference with half as many steps; None where there is none.
+    `coarse` is the reference with half as many steps; None where there is none. `controls` (P, m - 1, q) are
+    those of the levels' changes, NaN where one has fewer; None where they are not kept.
     """
 
     states: Tensor
     reference: Tensor | None
     coarse: Tensor | None
+    controls: Tensor | None = None
 
 
 def check_grid(steps: tuple[int, ...]) -> None:
@@ -278,7 +283,7 @@ def run_block(
         if plan.reference == "exact":
             times = torch.linspace(0, 1, plan.common + 1, dtype=torch.float64)[1:]
             exact = _exact(equation, x, brownian, times)
-        return Block(_levels(plan, x, brownian, move), exact, None)
+        return Block(_levels(plan, x, brownian, move), exact, None, _controls(plan, brownian))
     scheme = plan.reference_scheme
     h = [x, x]  # with fine steps, and with every two of them together
     pending: list[Tensor] = []
@@ -301,7 +306,17 @@ def run_block(
 
     brownian = _drawn(plan, block, count, purpose, advance, keep)
     levels = _levels(plan, x, brownian, part_of(move, share, 1.0))
-    return Block(levels, torch.stack(found[0]), torch.stack(found[1]))
+    fine, half = torch.stack(found[0]), torch.stack(found[1])
+    return Block(levels, fine, half, _controls(plan, brownian))
+
+
+def _controls(plan: Plan, brownian: SharedBrownian) -> Tensor | None:
+    if not plan.controlled:
+        return None
+    found = [controls(brownian.path, coarse, fine) for coarse, fine in itertools.pairwise(plan.steps)]
+    most = max(each.shape[1] for each in found)
+    padded = [torch.nn.functional.pad(each, (0, most - each.shape[1]), value=math.nan) for each in found]
+    return torch.stack(padded, dim=1)
 
 
 def _drawn(plan: Plan, block: int, count: int, purpose: Purpose, *more: Any) -> SharedBrownian:
@@ -524,10 +539,10 @@ def function_values(
     functions: tuple[Callable[[Tensor], Tensor], ...],
     paths: int,
     purpose: Purpose,
-    kept: list[np.ndarray],
+    kept: list[tuple[np.ndarray, np.ndarray]],
     move: Progress,
-) -> np.ndarray:
-    """Return K functions of the last states (P, m + 2, K).
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return K functions of the last states (P, m + 2, K), and controls (P, m - 1, q) of the levels' changes.
 
     The last two levels are those of the reference, or NaN: as it is, and with half as many steps. `kept`
     holds finished blocks, and gets further ones.
@@ -537,8 +552,10 @@ def function_values(
         first = block * plan.block
         part = part_of(move, number / len(blocks), (number + 1) / len(blocks))
         found = run_block(plan, block, first, min(plan.block, paths - first), purpose, part)
-        kept.append(_values(functions, found))
-    return np.concatenate(kept)
+        none = np.zeros((len(found.states[0, -1]), len(plan.steps) - 1, 0))
+        kept.append((_values(functions, found), none if found.controls is None else found.controls.numpy()))
+    values, given = zip(*kept, strict=True)
+    return np.concatenate(values), np.concatenate(given)
 
 
 def _values(functions: tuple[Callable[[Tensor], Tensor], ...], found: Block) -> np.ndarray:

@@ -22,6 +22,7 @@ from deeplimit.common.randomness import Purpose
 from deeplimit.common.verdict import Judgement, SolverVerdict, judge
 from deeplimit.equations import ODE, SDE, read_limit
 from deeplimit.judge.solver import runs, verdict as rules
+from deeplimit.judge.solver.controls import without_noise
 from deeplimit.judge.solver.order_report import read_steps
 from deeplimit.judge.solver.runs import Plan
 from deeplimit.judge.solver.single_steps import single_steps
@@ -519,23 +520,32 @@ def _weak(
     move: Progress,
 ) -> SolverReport:
     tests = tuple(functions.values())
+    plan = dataclasses.replace(plan, controlled=True)
     pilot = runs.function_values(plan, tests, PILOT, Purpose.SOLVER_PILOT, [], part_of(move, 0.0, OF_PILOT))
-    changes = np.diff(pilot[:, :-2], axis=1)  # (P, m - 1, K)
+    changes = _changes(*pilot)
     planned = _paths_for(plan, changes, documented) if count is None else count
     sizes = {planned, min(MORE * planned, MOST)} if count is None else {planned}
-    kept: list[np.ndarray] = []
+    kept: list[tuple[np.ndarray, np.ndarray]] = []
 
     def analysed(size: int, level: float, part: Progress) -> SolverReport:
-        values = runs.function_values(plan, tests, size, Purpose.SOLVER_PATHS, kept, part)
-        return _weak_analysis(plan, functions, values, changes, documented, level, started)
+        found = runs.function_values(plan, tests, size, Purpose.SOLVER_PATHS, kept, part)
+        return _weak_analysis(plan, functions, *found, changes, documented, level, started)
 
     return _first_that_tells(analysed, sorted(sizes), confidence, part_of(move, OF_PILOT, 1.0))
+
+
+def _changes(values: np.ndarray, given: np.ndarray) -> np.ndarray:
+    """Return finite changes (P', m - 1, K) of values (P, m + 2, K), less what controls explain of them."""
+    changes = np.diff(values[:, :-2], axis=1)
+    finite = np.isfinite(changes).all(axis=(1, 2))
+    return without_noise(changes[finite], given[finite])
 
 
 def _weak_analysis(
     plan: Plan,
     functions: dict[str, Function],
     values: np.ndarray,
+    given: np.ndarray,
     piloted: np.ndarray,
     documented: float | None,
     confidence: float,
@@ -554,10 +564,9 @@ def _weak_analysis(
     each = 1.0 - (1.0 - confidence) / len(functions)
     steps = np.array(plan.steps)
     orders, described = [], []
-    for name, column in zip(functions, np.moveaxis(values, 2, 0), strict=True):
-        changes = np.diff(column[:, :-2], axis=1)
-        if lost:
-            changes = changes[np.isfinite(column[:, :-2]).all(axis=1)]
+    moved = _changes(values, given)
+    for number, name in enumerate(functions):
+        column, changes = values[:, :, number], moved[:, :, number]
         found = fit_means(changes, steps[:-1].astype(float), each)
         gap, allowed = _gap(plan, column, steps, found, each)
         orders.append(found)
