@@ -129,7 +129,7 @@ def loaded(path: str | os.PathLike[str]) -> dict[str, Any]:
         )
     if document["version"] == VERSION and document.get("digest") != _digest(document):
         raise ValueError(
-            f"{str(source)!r} is damaged: what it holds is not what was saved. The call is in its provenance;"
-            " the same call gives the same numbers."
+            f"{str(source)!r} is damaged, or was edited: what it holds is not what was saved. The call is in"
+            " its provenance; the same call gives the same numbers."
         )
     return document

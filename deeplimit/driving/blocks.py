@@ -96,6 +96,10 @@ class FreshBlocks(WeightLaw):
 
     def draws(self, depth: int, seeds: Sequence[int], device: torch.device, dtype: torch.dtype) -> Drawn:
         """Return the blocks of many networks, drawn in a batch where that gives the same."""
+        if self.repeats and self.state_shape and len(seeds) > 1:  # one network, called with all states
+            one, beside = (self.stack(depth, seed, device, dtype) for seed in seeds[:2])
+            same = [dict((*block.named_parameters(), *block.named_buffers())) for block in one]
+            return Together(self, depth, seeds, Stacks(one, [{} for _ in one], same), beside, device, dtype)
         can = bool(self.state_shape) and not self.keeps and isinstance(self.factory, Hashable)
         if can and len(seeds) >= ENOUGH and (found := traced_at(self, depth)) is not None:
             one, beside = (self.stack(depth, seed, device, dtype) for seed in seeds[:2])

@@ -132,6 +132,16 @@ def fit_errors(
     )
 
 
+def either(one: StudentMixture, other: StudentMixture) -> StudentMixture:
+    """Return the distribution of an order that is one of two, each as likely."""
+    return StudentMixture(
+        np.concatenate([one.weights, other.weights]) / 2,
+        np.concatenate([one.centres, other.centres]),
+        np.concatenate([one.scales, other.scales]),
+        min(one.degrees, other.degrees),
+    )
+
+
 def _floor(steps: np.ndarray, logs: np.ndarray, covariance: np.ndarray, scatters: Sequence[float]) -> Floor:
     """Return what is known of φ in e² = g² + φ e_m², g a power of the step with corrections, e_m the last."""
     squares = np.exp(2 * (logs - logs[-1]))

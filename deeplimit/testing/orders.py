@@ -23,7 +23,8 @@ def assert_order(errors: Any, steps: Any, order: float, *, confidence: float = 0
             `dl.order`.
         steps: numbers of steps (m,), increasing.
         order: the order that is claimed.
-        confidence: level of the interval. A right solver fails with at most one minus this, once per seed.
+        confidence: level of the interval. A right solver fails with at most one minus this, once per seed,
+            and where its paths are too few to tell its order from the next one.
 
     Raises:
         AssertionError: where the interval does not contain the order, where it contains an order half away

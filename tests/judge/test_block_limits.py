@@ -331,6 +331,39 @@ def test_the_input_of_a_block_need_not_be_the_state(kind):
     torch.testing.assert_close(net.head([*ends][-1]), net(other.clone()))
 
 
+class Shared(nn.Module):
+    """Two modules that stand in every layer, in lists as long as the depth."""
+
+    def __init__(self, depth):
+        super().__init__()
+        with seeded(0):
+            map_, gate = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.maps, self.gates = nn.ModuleList([map_] * depth), nn.ModuleList([gate] * depth)
+
+    def forward(self, h):
+        for map_, gate in zip(self.maps, self.gates, strict=True):
+            h = h + torch.tanh(map_(h)) * torch.sigmoid(gate(h)) / len(self.maps)
+        return h
+
+
+def test_a_module_that_stands_in_every_layer_is_read():
+    report = dl.identify(Shared, inputs(3), depths=(4, 8, 16), draws=16)
+    assert (report.verdict, round(report.exponent, 2)) == ("neural ODE", 1.0)
+
+
+def test_networks_that_are_all_the_same_are_built_once_for_all_paths():
+    built = []
+
+    def factory(depth):
+        built.append(depth)
+        return Shared(depth)
+
+    same = dl.stability(Shared, x=inputs(3), depths=[2, 4, 8], draws=20)
+    found = dl.stability(factory, x=inputs(3), depths=[2, 4, 8], draws=20)
+    assert (found.log_hidden_ratio == same.log_hidden_ratio).all()
+    assert built.count(8) <= 6
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize(("power", "limit"), [(0.5, "isotropic SDE"), (1.0, "identity")])
 def test_the_limit_of_a_forward_with_its_activation_between_blocks_is_named(power, limit):

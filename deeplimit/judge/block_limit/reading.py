@@ -121,19 +121,20 @@ def read(
             k: v.clone() if _is_state(v) else v for k, v in kwargs.items()
         }
 
-    handles = [block.register_forward_pre_hook(before, with_kwargs=True) for block in blocks]
-    handles += [block.register_forward_hook(note, with_kwargs=True) for block in blocks]
+    each = [*dict.fromkeys(blocks)]  # one block may stand in every layer
+    handles = [block.register_forward_pre_hook(before, with_kwargs=True) for block in each]
+    handles += [block.register_forward_hook(note, with_kwargs=True) for block in each]
     try:
         _run(model, batch)
     finally:
         for handle in handles:
             handle.remove()
-    if [call.module for call in calls] != blocks:
-        raise ValueError(
-            f"the {len(blocks)} blocks in {where or 'the list'} of {type(model).__name__} must run once each,"
-            f" in order; {len(calls)} calls of them were seen. Return the list of blocks instead."
-        )
     try:
+        if [call.module for call in calls] != blocks:
+            raise ValueError(
+                f"the {len(blocks)} blocks in {where or 'the list'} of {type(model).__name__} must run once"
+                f" each, in order; {len(calls)} calls of them were seen. Return the list of blocks instead."
+            )
         return _stack(calls, type(model).__name__)
     except ValueError:
         written = _written(model, len(blocks), batch)

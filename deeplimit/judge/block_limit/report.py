@@ -173,7 +173,7 @@ class IdentifiedLimit(Report):
                 Column("fluctuation of sum", self.fluctuations, ".3g"),
                 Column("mean of sum", self.drifts, ".3g"),
                 Column(
-                    "alignment (1: independent)",
+                    "sum / independent sum",
                     [None if math.isnan(each) else each for each in self.alignments],
                     ".3g",
                 ),

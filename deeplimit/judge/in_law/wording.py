@@ -28,8 +28,11 @@ def _grows_with_depth(e: Evidence) -> str:
 def _is_too_uncertain(e: Evidence) -> str:
     worst = int(np.argmax(e.reach))
     times = more_draws(float(e.reach[worst]), e.tolerance)
+    seen = "no difference is found, but"
+    if bool(e.rejected[:, -1].any()):
+        seen = "laws differ at the deepest network, and may agree at infinite depth, where"
     return (
-        f"no difference is found, but the {e.names[worst]} is only known to ± {e.reach[worst]:.2g} (tolerance"
+        f"{seen} the {e.names[worst]} is only known to ± {e.reach[worst]:.2g} (tolerance"
         f" {e.tolerance:g}): about {times:.0f} times as many draws would do"
     )
 

@@ -21,7 +21,7 @@ from deeplimit.common.verdict import OrderVerdict, judge
 from deeplimit.judge.solver import verdict as rules, wording
 from deeplimit.judge.solver.verdict import LEAST_LEVELS, OrderEvidence
 from deeplimit.statistics.consecutive import ROUNDED, SCATTERS
-from deeplimit.statistics.solver_errors import ErrorOrder, fit_errors
+from deeplimit.statistics.solver_errors import ErrorOrder, either, fit_errors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,8 +31,8 @@ POWERS = (0.5, 1.0, 2.0)
 OF_A_PART = 0.0
 """Prior of these corrections for what is left of errors: with 1/4 84 % of 120 intervals of Euler's scheme at
 small noise covered 1/2, with 0 they are 95 %."""
-SURE = 0.99
-"""Quantile of an order beyond which it surely does not lie."""
+SURE, APART = 0.99, 0.975
+"""Quantiles of an order beyond which it surely does not lie, and beyond which it hardly does."""
 Steps = Annotated[np.ndarray, Shape("steps", whole=True, increasing=True)]
 PerStep = Annotated[np.ndarray, Shape("steps")]
 BetweenSteps = Annotated[np.ndarray, Shape("steps-1")]
@@ -278,7 +278,7 @@ def _with_what_fluctuates(fit: ErrorOrder, errors: np.ndarray, steps: np.ndarray
 
     Beside a drift the order 1/2 of small noise is hidden: errors of one path fall like 1/L, times what all
     levels have. Without it, what is left falls at the order of the noise. Where it surely falls more slowly
-    than the whole, that is the order.
+    than the whole, that is the order; where it may, the order is either's.
     """
     typical = np.square(np.sqrt(errors).mean(axis=0))
     left = np.abs(errors[:, 1:] - errors[:, :-1] * (typical[1:] / typical[:-1]))
@@ -286,9 +286,13 @@ def _with_what_fluctuates(fit: ErrorOrder, errors: np.ndarray, steps: np.ndarray
     if len(left) < len(steps) + 3:
         return fit
     part = fit_errors(left, steps[1:], prior=OF_A_PART, powers=POWERS, scatters=SCATTERS)
-    slower = part.orders.quantile(SURE) < fit.orders.quantile(1.0 - SURE) - rules.FLUCTUATING
-    falls = part.orders.quantile(1.0 - SURE) > 0
-    return dataclasses.replace(fit, orders=part.orders) if slower and falls else fit
+    if not part.orders.quantile(1.0 - SURE) > 0:  # what is left is a floor, which others look for
+        return fit
+    if part.orders.quantile(SURE) < fit.orders.quantile(1.0 - SURE) - rules.FLUCTUATING:
+        return dataclasses.replace(fit, orders=part.orders)
+    if part.orders.quantile(APART) < fit.orders.quantile(0.5) - rules.FLUCTUATING:  # either may decide
+        return dataclasses.replace(fit, orders=either(part.orders, fit.orders))
+    return fit
 
 
 def _reported(e: OrderEvidence, code: OrderVerdict, rule: str, p: float, confidence: float) -> OrderReport:
