@@ -92,6 +92,34 @@ def test_a_running_total_is_no_part_of_the_stream():
     assert 0.8 < found < 2
 
 
+class Bounded(Model):
+    """Exponent 0: tanh bounds what a branch adds, and the state grows like a power of the depth."""
+
+    def forward(self, x):
+        for branch in self.branches:
+            x = x + self.depth**0.5 * branch(x)
+        return x
+
+
+class Unbounded(Bounded):
+    """Its twin: what a branch adds grows with the state."""
+
+    def __init__(self, depth):
+        super().__init__(depth)
+        for branch in self.branches:
+            nn.init.normal_(branch.first.weight, std=(2 / WIDTH) ** 0.5)
+            nn.init.normal_(branch.second.weight, std=0.5 * WIDTH**-0.5)
+            branch.forward = lambda x, own=branch: own.scale * own.second(torch.relu(own.first(x)))
+
+
+def test_what_tanh_bounds_grows_with_depth_and_what_nothing_bounds_explodes():
+    said = [
+        dl.check_depth(kind, batch=X, depths=[8, 16, 32, 64], seed=2).branches[0].meaning
+        for kind in (Bounded, Unbounded)
+    ]
+    assert said == ["grows with depth", "explosion"]
+
+
 def meaning(kind):
     return dl.check_depth(kind, batch=X, depths=[8, 16, 32, 64], seed=2).streams[0].meaning
 

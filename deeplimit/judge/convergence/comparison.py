@@ -223,7 +223,8 @@ def compare(
             Brownian increments.
         limit: Its limit. None for `resnet.limit()`; else one of the library's limits, a torchdiffeq function
             f(t, h), `Independent(limit)`, or a torchsde object, read in the sense that its `sde_type` states,
-            and driven by the network's Brownian increments, flattened row by row.
+            and driven by the network's Brownian increments, flattened row by row (a module's tensors in the
+            order of their use).
         x: Inputs (n, d), or (n, n_in) with n_in ≠ d to go through an input layer A drawn once, N(0, 1/n_in);
             (n, *state_shape) for states that are no vectors, such as tokens. None for standard normal h_0,
             one per path.
