@@ -108,7 +108,7 @@ class _Recording(TorchFunctionMode):
         returned = func(*args, **(kwargs or {}))
         parts = tensors_in(args[0] if _writes(func) else returned)
         if parts and any(isinstance(leaf, Made) for leaf in known):
-            self.kept.append((leaves, parts))
+            self.kept.append((leaves, parts, parts[0].clone()))  # which a later call may change
             for part, tensor in enumerate(parts):
                 self.made[id(tensor)] = Made(len(self.steps), part)
             self.steps.append(Step(func, known, tree))
@@ -310,7 +310,7 @@ def _record(forward: Callable[[Tensor], Any], first: Tensor) -> _Taken:
     recording = _Recording(given := first.clone())
     with recording:
         returned = forward(given)
-    made = {0: first} | {call: parts[0] for call, (_, parts) in enumerate(recording.kept[1:], 1)}
+    made = {0: first} | {call: copy for call, (*_, copy) in enumerate(recording.kept[1:], 1)}
     ends = [recording.made[id(each)] for each in tensors_in(returned) if id(each) in recording.made]
     return _Taken(tuple(recording.steps), made, len(first), tuple(ends))
 

@@ -207,6 +207,26 @@ class WithEnds(ActivationFirst):
         return {"logits": self.head(super().forward(self.first(tokens).relu()))}
 
 
+class InPlaceWithEnds(WithEnds):
+    """The same tensor holds every state in turn."""
+
+    def layer(self, h, k):
+        h += torch.tanh(self.maps[k](h)) / self.depth
+        return h
+
+
+@pytest.mark.parametrize("kind", [WithEnds, InPlaceWithEnds])
+def test_states_are_those_of_the_forward(kind):
+    with seeded(1), torch.no_grad():
+        model = kind(3).eval()
+        tokens = torch.tensor([1, 5, 2])
+        found = written_layers(model, 3, tokens)
+        for before, block, after in zip(found.states, found.blocks, found.states[1:], strict=False):
+            torch.testing.assert_close(block(before), after)
+            assert not torch.allclose(before, after)
+        torch.testing.assert_close(found.states[0], model.first(tokens).relu())
+
+
 def test_what_is_before_and_after_the_layers_is_left_out():
     with seeded(1), torch.no_grad():
         model = WithEnds(3).eval()
