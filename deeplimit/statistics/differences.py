@@ -41,6 +41,10 @@ ORDER_CHANGES = 2.0
 """Half-width of the order's 95 % interval, in units of what one term changes."""
 SLOPE_CHANGES = 1.5
 """The same in units of the distance to the deepest local slope: nearly equal exponents look like one."""
+SEPARATED, DENSE = 1.0, 1.25
+"""Exponents a distance s apart change by less than a factor e over the depths if s log(range) is below this.
+Fitted orders then come near the right one slowly, term by term: intervals are a quarter longer, and given up
+to twice as long. Of 27 that were given at s = 0.1 and 0.2 six missed without, of 24 none."""
 UNSETTLED_ORDER = 0.2
 """No order is given where its interval extends further than this to either side."""
 
@@ -136,16 +140,19 @@ def fit_order(estimates: ErrorEstimates, products: np.ndarray, most: float) -> F
         fitted.append(order)
         if misfit < MODEL_ERROR:  # a further term would fit the reference's error
             break
-    changes = np.abs(np.diff(fitted)[-2:]).max(initial=MODEL_ERROR)
     near = (*estimates.corrections, *estimates.second_orders)
     merged = max((power for power in near if power < DISTINCT), default=0.0)
+    apart = min((power for power in near if power >= DISTINCT), default=1.0)
+    dense = apart * np.log(depths[-1] / depths[0]) < SEPARATED
+    changes = np.abs(np.diff(fitted)[-2:]).max(initial=MODEL_ERROR)
     half = float(max(ORDER_CHANGES * changes, SLOPE_CHANGES * abs(fitted[-1] - slope), merged))
+    half *= DENSE if dense else 1.0
     scale = half / special.ndtri(0.975)
     orders = StudentMixture(
         np.ones(1), np.array([fitted[-1]]), np.array([scale]), float(estimates.count - len(estimates.depths))
     )
     constant = float(np.mean(estimates.log_errors + fitted[-1] * np.log(depths)))
-    return Fit(orders, constant, half if half > UNSETTLED_ORDER else 0.0)
+    return Fit(orders, constant, half if half > (2 if dense else 1) * UNSETTLED_ORDER else 0.0)
 
 
 def _least_misfit(

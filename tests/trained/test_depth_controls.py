@@ -262,7 +262,7 @@ class Bent(Network):
         (nn.Linear(4, 4), {"batch": STATES}, "list"),
         (network_of("state"), {"batch": STATES, "layers": "layers.{}"}, "layers"),
         (network_of("state"), {"batch": STATES, "halve": True}, "halve"),
-        (Network([network_of("state").blocks[0]] * 5), {"batch": STATES}, "batch"),
+        (Network([network_of("state").blocks[0]] * 5), {"batch": STATES}, "weights"),
     ],
     ids=["stacks", "bent", "no list", "another list", "halve", "one block"],
 )

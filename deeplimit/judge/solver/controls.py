@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deeplimit.statistics.power_law import coefficients
+
 MOST_MOTIONS, WEIGHTED = 3, 2
 """Brownian motions up to which there are controls, and up to which those with weights of the path are taken:
 of two there are 36, of three 24 without weights."""
@@ -51,7 +53,7 @@ def without_noise(changes: np.ndarray, given: np.ndarray) -> np.ndarray:
     if len(every) < PATHS_EACH * max(every.shape[1], 1) or not every.shape[1]:
         return changes
     flat = changes.reshape(len(changes), -1)
-    share = np.linalg.lstsq(every - every.mean(axis=0), flat, rcond=None)[0]
+    share = coefficients(every - every.mean(axis=0), flat)
     left: np.ndarray = flat - every @ share
     return left.reshape(changes.shape)
 
