@@ -152,7 +152,8 @@ def fit_order(estimates: ErrorEstimates, products: np.ndarray, most: float) -> F
         np.ones(1), np.array([fitted[-1]]), np.array([scale]), float(estimates.count - len(estimates.depths))
     )
     constant = float(np.mean(estimates.log_errors + fitted[-1] * np.log(depths)))
-    return Fit(orders, constant, half if half > (2 if dense else 1) * UNSETTLED_ORDER else 0.0)
+    longest = (2 if dense and fitted[-1] > half else 1) * UNSETTLED_ORDER  # one that holds 0 says nothing
+    return Fit(orders, constant, half if half > longest else 0.0)
 
 
 def _least_misfit(
