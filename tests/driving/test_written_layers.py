@@ -237,6 +237,31 @@ def test_what_is_before_and_after_the_layers_is_left_out():
         torch.testing.assert_close(model.head(found.states[-1]), model(tokens)["logits"])
 
 
+class ConstantsOfItsOwn(Model):
+    """A number that is drawn, which another model of the kind does not have."""
+
+    def __init__(self, depth):
+        super().__init__(depth)
+        self.factor = float(torch.rand(()))
+
+    def layer(self, h, k):
+        return h + self.factor * torch.tanh(self.maps[k](h))
+
+
+@pytest.mark.parametrize("kind", [ActivationFirst, ConstantsOfItsOwn])
+def test_what_is_known_of_one_model_serves_those_of_the_same_forward_alone(kind):
+    with seeded(1), torch.no_grad():
+        one, other = kind(3).eval(), kind(3).eval()
+        x = torch.randn(2, WIDTH)
+        known = written_layers(one, 3, x).plan
+        found = written_layers(other, 3, x, plan=known)
+        assert (found.plan is known) == (kind is ActivationFirst)
+        h = x
+        for block in found.blocks:
+            h = block(h)
+        torch.testing.assert_close(h, other(x))
+
+
 @pytest.mark.parametrize("kind", [ActivationFirst, Stacked])
 def test_a_written_model_gives_the_numbers_of_its_blocks(kind):
     class Block(kind):

@@ -351,6 +351,25 @@ def test_a_module_that_stands_in_every_layer_is_read():
     assert (report.verdict, round(report.exponent, 2)) == ("neural ODE", 1.0)
 
 
+class OneBlock(nn.Module):
+    """A forward that calls one block again and again; nothing forks, so that its lines show no layers."""
+
+    def __init__(self, depth):
+        super().__init__()
+        with seeded(0):
+            block = nn.Linear(WIDTH, WIDTH)
+        self.blocks = nn.ModuleList([block] * depth)
+
+    def forward(self, h):
+        for block in self.blocks:
+            h = block(h)
+        return h
+
+
+def test_a_block_that_is_called_again_and_again_counts_once_per_call():
+    assert len(read(OneBlock(5), "blocks", Batch((inputs(3),), {})).blocks) == 5
+
+
 def test_networks_that_are_all_the_same_are_built_once_for_all_paths():
     built = []
 

@@ -395,3 +395,16 @@ def test_errors_of_gradients_are_not_held_against_how_far_states_move(monkeypatc
         report = dl.compare(network, same, quantity=quantity, paths=256, depths=(8, 16, 32, 64), seed=1)
         assert report.rule == "falls"
     assert [task.quantity for task in looked] == ["state"]
+
+
+@pytest.mark.parametrize(
+    ("activation", "trend", "depths"),
+    [("sin", lambda t: 0.8, (16, 32, 64, 128, 256)), ("tanh", lambda t: 1 + t, (256, 512, 1024, 2048, 4096))],
+)
+def test_orders_that_are_close_have_intervals_that_hold_the_smaller_one(activation, trend, depths):
+    """Orders 1 and 1.1 are hardly told apart at these depths."""
+    own = dl.Trend(lambda t: trend(t) * torch.eye(3, dtype=torch.float64))
+    network = dl.inner(3, activation, trend=own, alpha=0.45, beta=0.55)
+    report = dl.compare(network, depths=depths, paths=30)
+    assert report.verdict == "converges"
+    assert report.rate_interval[0] <= 1 <= report.rate_interval[1]
