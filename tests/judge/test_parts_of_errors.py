@@ -405,6 +405,6 @@ def test_orders_that_are_close_have_intervals_that_hold_the_smaller_one(activati
     """Orders 1 and 1.1 are hardly told apart at these depths."""
     own = dl.Trend(lambda t: trend(t) * torch.eye(3, dtype=torch.float64))
     network = dl.inner(3, activation, trend=own, alpha=0.45, beta=0.55)
-    report = dl.compare(network, depths=depths, paths=30)
+    report = dl.compare(network, depths=depths, paths=200)
     assert report.verdict == "converges"
     assert report.rate_interval[0] <= 1 <= report.rate_interval[1]
