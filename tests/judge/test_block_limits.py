@@ -351,6 +351,26 @@ def test_a_module_that_stands_in_every_layer_is_read():
     assert (report.verdict, round(report.exponent, 2)) == ("neural ODE", 1.0)
 
 
+class TiedPostNorm(nn.Module):
+    """An ODE on the sphere, to which the first layer brings the state at once."""
+
+    def __init__(self, depth):
+        super().__init__()
+        with seeded(0):
+            self.map, self.depth = nn.Linear(WIDTH, WIDTH), depth
+
+    def forward(self, h):
+        for _ in range(self.depth):
+            h = nn.functional.layer_norm(h + torch.tanh(self.map(h)) / self.depth, (WIDTH,))
+        return h
+
+
+@pytest.mark.parametrize("size", [1.0, 5.0])
+def test_a_limit_begins_after_a_layer_that_normalises(size):
+    report = dl.identify(TiedPostNorm, size * inputs(3), depths=(8, 16, 32), draws=16)
+    assert report.verdict == "neural ODE"
+
+
 class OneBlock(nn.Module):
     """A forward that calls one block again and again; nothing forks, so that its lines show no layers."""
 

@@ -19,7 +19,7 @@ from deeplimit.common.measurement import Progress, in_one_pass, part_of
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.verdict import BlockLimitVerdict, judge, said
 from deeplimit.judge.block_limit import verdict, wording
-from deeplimit.judge.block_limit.in_law import beside, ode_distances
+from deeplimit.judge.block_limit.in_law import after_a_jump, beside, ode_distances
 from deeplimit.judge.block_limit.measure import AtDepth, coordinates, moments, size_power, updates
 from deeplimit.judge.block_limit.reading import Stack, as_module, check_inputs, growing_list, read
 from deeplimit.judge.block_limit.report import IdentifiedLimit
@@ -139,7 +139,7 @@ def _identified(
     kept: tuple[Stack, ...] = ()
     taken: list[AtDepth] = []
     odes: list[np.ndarray] = []
-    lost = done = 0.0
+    lost, done, whole = 0.0, 0.0, 0
     shared: torch.Tensor | None = None
     chosen: torch.Tensor | None = None
     for depth, row in zip(checked, seeds, strict=True):
@@ -149,10 +149,10 @@ def _identified(
             done += depth / (many * sum(checked))
             move(OF_NETWORKS * done)
         finite = tuple(stack for stack in stacks if bool(torch.isfinite(stack.states[-1]).all()))
-        lost = 1 - len(finite) / many
+        lost, whole = 1 - len(finite) / many, len(stacks[0].blocks)
         if len(finite) < LEAST_DRAWS:
             break
-        kept = finite
+        kept = tuple(after_a_jump(finite))
         # States differ in what layers add to them: all depths are given the same ones. After one layer they
         # are normalised where all later states are.
         shared = kept[0].states[1] if shared is None else shared
@@ -178,7 +178,9 @@ def _identified(
     if judged.rule == AGAIN:
         seeds = torch.randint(2**62, (many,), generator=stream).tolist()
         deepest = checked[-1]
-        other = [read(_built(factory, deepest, each, restored), where, batch, deepest) for each in seeds]
+        other = after_a_jump(
+            [read(_built(factory, deepest, each, restored), where, batch, deepest) for each in seeds]
+        )
         drawn = beside(other, evidence.may_drift, stream, random)
         judged = judge(verdict.limit, evidence := dataclasses.replace(evidence, beside=drawn))
     grows = (
@@ -189,7 +191,7 @@ def _identified(
     return IdentifiedLimit(
         verdict=judged.code,
         rule=judged.rule,
-        reason=said(judged, wording.REASONS),
+        reason=said(judged, wording.REASONS) + wording.AFTER_A_JUMP * (len(kept[0].blocks) < whole),
         model=name,
         depths=np.array(checked[: len(taken)]),
         draws=many,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -31,6 +32,9 @@ states move. Differences well below it are not seen: a post-normalised state has
 round-off, where any other number of steps would be another law."""
 FOLLOWED = 8
 """Networks whose ODE is solved: the distance of each is far from 0 or falls, so that few tell."""
+JUMP = 3.0
+"""A first layer that moves the state by this many times what the largest other one does is a step of its own:
+layers of one law differ by less than half, averaged over networks."""
 WINDOW = 8
 """Layers within depth/WINDOW of a time stand for that time."""
 
@@ -48,6 +52,22 @@ class Beside:
     features: tuple[str, ...]
     distances: np.ndarray
     p_values: np.ndarray
+
+
+def after_a_jump(stacks: Sequence[Stack]) -> Sequence[Stack]:
+    """Return the networks without their first layer, if it moves the state by far more than any other does.
+
+    Post-normalisation brings a state to its size at once, however small the steps: the limit begins there.
+    """
+    moved = np.array(
+        [
+            [float(torch.linalg.vector_norm((b - a).double())) for a, b in pairwise(stack.states)]
+            for stack in stacks[:FOLLOWED]
+        ]
+    ).mean(axis=0)
+    if len(moved) < 3 or not moved[0] > JUMP * moved[1:].max():
+        return stacks
+    return [Stack(stack.blocks[1:], stack.states[1:], stack.written) for stack in stacks]
 
 
 @torch.no_grad()

@@ -24,6 +24,11 @@ def _sum(e: Evidence) -> str:
     return f"the sum of all updates fluctuates like {power(e.noise)}"
 
 
+AFTER_A_JUMP = (
+    "; the first layer moves the state by far more than any other, as a normalisation does, and the limit"
+    " begins after it"
+)
+"""What is added where a limit does not begin at the input."""
 REASONS: Sentences[Evidence] = {
     "overflows": lambda e: f"{e.lost:.0%} of the deepest networks overflow",
     "is_not_finite": lambda e: f"{e.lost:.0%} of the networks have states that are not finite",
