@@ -44,6 +44,7 @@ from deeplimit.theory.theorem import (
 )
 
 EXPANSION = f"The expansion (13) {COHEN}"
+OWN_EXPLOSION = f"derived here (the expansion (13) {COHEN} is for beta > 0)"
 SMOOTH = Hypothesis.unknown("σ is C³", "that σ is C³ with a bounded third derivative away from 0.")
 UNCHECKED = (
     SMOOTH,
@@ -198,7 +199,7 @@ class ShrinkingExplosion(_InPlane):
     def _regime(self, place: Place, network: Network) -> Regime:
         return Regime(
             "explosion",
-            EXPANSION,
+            OWN_EXPLOSION if _zero(place.beta) else EXPANSION,
             None,
             None,
             f"the trend's layers add up to L^{-place.drift:g}: the hidden state moves without bound, unless"

@@ -368,3 +368,13 @@ def test_wrong_limits_on_the_plane_are_caught(name, device):
     network, limit = WRONG[name]()
     given = {"x": NEAR, "depths": [16, 32, 64, 128, 256], "paths": 400, "seed": 1, "device": device}
     assert dl.compare(network, limit, **given).verdict == "does not converge"
+
+
+def test_layers_that_do_not_shrink_explode_by_no_statement_of_the_papers():
+    """The expansion (13) is for β > 0."""
+    trend = dl.Trend(lambda t: torch.eye(3, dtype=torch.float64))
+    named, own = (
+        dl.inner(3, "tanh", trend=trend, alpha=0.4, beta=beta).regime().theorem for beta in (0.3, 0.0)
+    )
+    assert named.startswith("The expansion (13)")
+    assert not own.startswith("The expansion")
