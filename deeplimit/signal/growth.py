@@ -89,7 +89,7 @@ def measure_growth(
     residual_exponent: float,
     *,
     exponential: bool,
-    exact: bool = False,
+    exact: int = 0,
     curve: Curve | None = None,
     grid_scale: float = GRID_SCALE,
     undefined: str = "",
@@ -106,8 +106,8 @@ def measure_growth(
         known: what theory says of γ.
         residual_exponent: the network's.
         exponential: whether an explosion is exponential in the depth; else it is a power.
-        exact: whether all draws are the same, so that one is enough: the interval then holds only what
-            finite depth leaves open.
+        exact: how many draws differ where nothing is random, so that these are enough: the interval then
+            holds only what finite depth leaves open. 0 where draws are random.
         curve: how the change depends on the time of independent layers; None where that is not known.
         grid_scale: expected size of the coefficient of 1/L, where no curve is known.
         undefined: what made the NaN among the changes; empty if overflow did.
@@ -115,8 +115,8 @@ def measure_growth(
         one_of: the γ that theory leaves open where it has two parts of which one may be missing.
     """
     certainty = 1.0 - spent * (1.0 - SURE)
-    sizes = Sizes.of(depths, log_change[:, :1] if exact else log_change, certainty)
-    changes = Changes(depths, log_change, exponential, exact, undefined, sizes, known)
+    sizes = Sizes.of(depths, log_change[:, :exact] if exact else log_change, certainty)
+    changes = Changes(depths, log_change, exponential, bool(exact), undefined, sizes, known)
     failed = verdict.first(failed_preconditions, changes)
     if failed is not None:
         nothing = (np.nan, np.nan)
@@ -124,8 +124,9 @@ def measure_growth(
             np.nan, nothing, confidence, failed.code, wording.reason(failed), rule=failed.rule, sizes=sizes
         )
     if exact:
-        log_change, log_ratio = log_change[:, :1], log_ratio[:, :1]
+        log_change, log_ratio = log_change[:, :exact], log_ratio[:, :exact]
     log_means, variances = _moments(log_change, exponential=exponential)
+    variances = np.zeros_like(variances) if exact else variances
     averages = Averages(depths, log_means, variances, NO_SAMPLING_NOISE if exact else log_change.shape[1])
     found = (
         of_power(averages, known, grid_scale)

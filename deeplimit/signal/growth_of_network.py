@@ -43,7 +43,7 @@ def growths_of(
     h0: Tensor | None,
     confidence: float,
     *,
-    exact: bool = False,
+    exact: int = 0,
     undefined: Undefined = OVERFLOW,
     spent: float = 1.0,
 ) -> Growths:
@@ -55,7 +55,7 @@ def growths_of(
         logs: logs of |h_L|/|h_0|, |h_L - h_0|/|h_0|, |p_0|/|p_L| and |p_0 - p_L|/|p_L| (4, m, draws).
         h0: inputs (n, d); None for standard normal ones.
         confidence: confidence level of the intervals.
-        exact: whether all draws of the signal are the same.
+        exact: how many draws of the signal differ where nothing is random, else 0.
         undefined: what made the NaN among the changes.
         spent: part of each error rate of the verdict that may be spent here.
     """
@@ -70,7 +70,7 @@ def growths_of(
     # Behind an activation that bends, a gradient may explode more slowly than the signal.
     bends = not scalable and curves is None
     exponential = scalable or (
-        bends and is_straighter_as_an_exponential(depths, change[:, :1] if exact else change)
+        bends and is_straighter_as_an_exponential(depths, change[:, :exact] if exact else change)
     )
     one_of = _one_of(known) if curves is None else ()
     hidden = measure_growth(

@@ -164,7 +164,7 @@ def _report(
 ) -> StabilityReport:
     network, depths = task.network, np.array(task.depths)
     ratio, change, gradient_ratio, gradient_change = logs
-    exact = _draws_agree(task, change)
+    exact = _distinct_draws(task, change)
     why = undefined(network, change, gradient_change)
     growths = growths_of(network, depths, logs, task.h0, confidence, exact=exact, undefined=why, spent=spent)
     known = covered(network)
@@ -230,21 +230,33 @@ def _report(
     return report.measured_by(task)
 
 
-def _draws_agree(task: StabilityTask, log_change: np.ndarray) -> bool:
-    """Whether all draws of the signal are the same: given weights, equal inputs, and equal changes."""
-    one_input = task.h0 is not None and bool((task.h0 == task.h0[:1]).all())
-    return one_input and not task.network.is_random and bool((log_change == log_change[:, :1]).all())
+def _distinct_draws(task: StabilityTask, log_change: np.ndarray) -> int:
+    """Return how many draws of the signal differ where weights and inputs are given; 0 where they are drawn.
+
+    Then the draws are the inputs, one after the other and again: another run would give the same.
+    """
+    if task.h0 is None or task.network.is_random:
+        return 0
+    count = 1 if bool((task.h0 == task.h0[:1]).all()) else len(task.h0)
+    draws = np.arange(log_change.shape[1])
+    same = bool((log_change == log_change[:, draws % count]).all())
+    return count if same and len(draws) >= count else 0
 
 
-def _numerical(task: StabilityTask, logs: np.ndarray, *, exact: bool) -> list[str]:
+def _numerical(task: StabilityTask, logs: np.ndarray, *, exact: int) -> list[str]:
     """Return what no sampling explains: draws that are all the same, and changes lost to round-off."""
     found = []
     if exact:
+        repeat, inputs, enough = (
+            ("All draws of the signal are the same", "there is one input", "one draw is")
+            if exact == 1
+            else ("Draws of the signal repeat", f"{exact} inputs are taken in turn", f"{exact} draws are")
+        )
         found.append(
-            "All draws of the signal are the same: the weights are given, and there is one input. Its"
-            " interval has no sampling noise, only what finite depth leaves open, and one draw is enough. The"
-            " gradient at the output is still drawn: its interval and verdict need"
-            f" {least_paths(len(task.depths))} draws, and so does the verdict on the network."
+            f"{repeat}: the weights are given, and {inputs}. Its interval has no sampling"
+            f" noise, only what finite depth leaves open, and {enough} enough. The gradient at the output is"
+            f" still drawn: its interval and verdict need {least_paths(len(task.depths))} draws, and so does"
+            " the verdict on the network."
         )
     gradient_change, kind = logs[3], torch.finfo(task.dtype)
     # The general pass subtracts the gradient from itself, so every layer rounds at the gradient's size.

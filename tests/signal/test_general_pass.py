@@ -183,6 +183,19 @@ def test_one_draw_of_what_is_random_gives_no_verdict():
         assert not any("All draws" in text for text in report.reservations)
 
 
+@pytest.mark.parametrize("draws", [3, 9, 40])
+def test_inputs_that_are_taken_again_are_no_further_draws(draws):
+    given = dl.Trend(lambda t: torch.eye(3) * (1 - t))
+    x = torch.tensor([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [1.0, 1.0, -3.0]])
+    report = dl.stability(
+        dl.res1(3, "tanh", weights=given, exponent=1.0), depths=[10, 40, 160, 640], x=x, draws=draws
+    )
+    low, high = report.hidden_growth.interval
+    assert report.hidden_growth.verdict == "stable"
+    assert low < 0 < high
+    assert high - low < 0.1
+
+
 @given(st.integers(1, 3), st.integers(1, 5), st.integers(1, 5), st.sampled_from([1, 3, 5]), st.booleans())
 def test_states_of_every_shape_pass(channels, height, width, kernel, shortcut):
     network = dl.convolutional(channels, size=(height, width), kernel=kernel, shortcut=shortcut)
