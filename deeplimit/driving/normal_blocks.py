@@ -192,9 +192,8 @@ def normal_stack(fresh: FreshBlocks, depth: int) -> NormalStack | None:
         taken += [(drawn[name][0], *_range(drawn[name])) for name in moving]
         deviations.append(moving)
         same.append({name: each for name, each in own.items() if name not in moving})
-    apart = all(
-        one[0] != other[0] or one[2] <= other[1] for one, other in pairwise(sorted(taken))
-    )  # a tensor in two layers is one motion
+    # A tensor that stands in two layers is one motion.
+    apart = all(one[0] != other[0] or one[2] <= other[1] for one, other in pairwise(sorted(taken)))
     stack = NormalStack(blocks, deviations, same)
     return stack if apart and _is_linear(stack, fresh.state_shape) else None
 

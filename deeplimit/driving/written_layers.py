@@ -136,7 +136,7 @@ class WrittenLayer(nn.Module):
             for leaf in step.leaves:
                 if isinstance(leaf, Tensor) and id(leaf) not in names:
                     held, axes = _as_stored(leaf.detach())
-                    names[id(leaf)] = Own(f"given_{len(names)}", axes)
+                    names[id(leaf)] = Own(f"weight_{len(names)}", axes)
                     self.register_buffer(names[id(leaf)].name, held)
             leaves = tuple(names.get(id(leaf), leaf) for leaf in step.leaves)
             self.steps[call] = Step(step.function, leaves, step.tree)

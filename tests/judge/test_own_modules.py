@@ -179,5 +179,5 @@ def test_other_blocks_share_no_noise_and_are_refused(name):
 def test_the_deviations_are_those_of_the_draws():
     law = module_network(Stacked, WIDTH).weights[0]
     stack = normal_stack(law, 8)
-    assert shapes_of(stack) == (("given_0", (WIDTH, WIDTH)),)
-    assert {round(each["given_0"], 12) for each in stack.deviations} == {round((WIDTH * 8) ** -0.5, 12)}
+    assert shapes_of(stack) == (("weight_0", (WIDTH, WIDTH)),)
+    assert {round(each["weight_0"], 12) for each in stack.deviations} == {round((WIDTH * 8) ** -0.5, 12)}

@@ -33,8 +33,9 @@ round-off, where any other number of steps would be another law."""
 FOLLOWED = 8
 """Networks whose ODE is solved: the distance of each is far from 0 or falls, so that few tell."""
 JUMP = 3.0
-"""A first layer that moves the state by this many times what the largest other one does is a step of its own:
-layers of one law differ by less than half, averaged over networks."""
+"""A first layer that moves the state by this many times what the largest other one does is a step of its own.
+It is 2.2 to 5.4 times for post-normalisation of normal inputs at depths 8 to 64, and 0.7 to 1 where layers
+have one law."""
 WINDOW = 8
 """Layers within depth/WINDOW of a time stand for that time."""
 

@@ -1,8 +1,8 @@
 """Control variates for the change of a mean when steps are halved: polynomials of the path, of known mean.
 
 What half steps change on one path is mostly noise of mean 0: the products of a step's two increments, and
-their difference. Regressed on sums of these, with weights, the change of a mean has a standard error that is
-1.5 to 10 times smaller, and the same mean.
+their difference. Regressed on sums of these, with weights, the change of a mean has the same mean, and a
+standard error that is up to 12 times smaller (geometric Brownian motion, of whose cosine 1.05 times).
 """
 
 from __future__ import annotations

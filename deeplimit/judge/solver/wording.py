@@ -178,8 +178,8 @@ ORDER_CAVEATS: Sentences = {
     ),
     "order_is_of_a_part": lambda r: (
         f"errors of slope {r.local_slopes[-1]:.2f} are mostly what every path has at all levels; what is left"
-        " falls more slowly, and is the larger part at more steps. The interval of the order is its, and both"
-        " parts' where it may not be another one."
+        " falls more slowly, and is the larger part at more steps. The order is that of what is left, or of"
+        " either where the two may be the same."
     ),
     "paths_are_few": lambda r: f"{r.paths} paths are few for covariances between levels; take 400.",
 }
