@@ -27,6 +27,14 @@ def test_the_order_is_that_of_the_noise(noise, drift):
     assert sum("order_is_of_a_part" in report.caveats for report in reports) >= 12
 
 
+def test_no_line_of_a_part_is_drawn_through_the_whole():
+    hidden, plain = dl.order(euler(0, 0.1), STEPS), dl.order(measured(0, 1.0), STEPS)
+    for report, lines in ((hidden, 0), (plain, 1)):
+        labels = report.plot().get_legend_handles_labels()[1]
+        assert sum(label.startswith("order") for label in labels) == lines
+        assert np.isfinite(report._curves()[0].slope) == bool(lines)
+
+
 @pytest.mark.statistical
 def test_where_either_part_may_decide_the_interval_holds_both(monkeypatch):
     """Of 20 intervals two covered 1/2 before: nine do, but for one case in 10^5 of 16."""

@@ -137,10 +137,17 @@ class OrderReport(Report):
         mean = {1.0: "mean error", 2.0: "root mean square error"}.get(
             self.p, f"$L^{{{self.p:g}}}$ mean error"
         )
-        return [of_steps("error", mean, self, self.steps, self.errors, self.standard_errors)]
+        curve = of_steps("error", mean, self, self.steps, self.errors, self.standard_errors)
+        return [dataclasses.replace(curve, slope=math.nan) if self._of_a_part else curve]
+
+    @property
+    def _of_a_part(self) -> bool:
+        """Whether the order is of a part of these errors, through which no line of it goes."""
+        return "order_is_of_a_part" in self.caveats
 
     def _draw(self, axes: Axes) -> None:
-        draw_levels(axes, self.steps, self.errors, self.standard_errors, self.rate, self.rate_interval)
+        rate = math.nan if self._of_a_part else self.rate
+        draw_levels(axes, self.steps, self.errors, self.standard_errors, rate, self.rate_interval)
         drawing.label(axes, "steps", "error", [self.verdict.capitalize(), *wording.order_line(self)])
 
 
