@@ -148,7 +148,9 @@ class OrderReport(Report):
     def _draw(self, axes: Axes) -> None:
         rate = math.nan if self._of_a_part else self.rate
         draw_levels(axes, self.steps, self.errors, self.standard_errors, rate, self.rate_interval)
-        drawing.label(axes, "steps", "error", [self.verdict.capitalize(), *wording.order_line(self)])
+        of_what = ["of the part that is left at more steps"] if self._of_a_part else []
+        title = [self.verdict.capitalize(), *wording.order_line(self), *of_what]
+        drawing.label(axes, "steps", "error", title)
 
 
 def of_steps(

@@ -152,7 +152,8 @@ ORDER: Sentences = {
         " takes over; take more steps"
     ),
     "fall": lambda r: (
-        f"errors fall at order {r.rate:.3f}, and at most {100 * r.floor_upper:.0f} % of the squared error at"
+        f"{'a part of the errors falls' if 'order_is_of_a_part' in r.caveats else 'errors fall'} at order"
+        f" {r.rate:.3f}, and at most {100 * r.floor_upper:.0f} % of the squared error at"
         f" {r.steps[-1]} steps remains at infinitely many"
     ),
 }
