@@ -6,6 +6,8 @@ from torch import nn
 
 import deeplimit as dl
 from deeplimit.common.global_state import seeded
+from deeplimit.modules.depth_check.one_depth import measure_module
+from deeplimit.modules.trace.batches import Batch
 
 WIDTH = 12
 X = torch.randn(6, WIDTH, generator=torch.Generator().manual_seed(3))
@@ -127,3 +129,49 @@ def meaning(kind):
 def test_a_share_that_is_left_at_any_depth_is_not_forgotten():
     assert "forgets" not in meaning(Drifting)
     assert "forgets" in meaning(Decaying)
+
+
+class Mean(Model):
+    """Its output is the mean of all states, each of which the loss reads."""
+
+    def forward(self, x):
+        states = []
+        for branch in self.branches:
+            x = x + branch(x)
+            states.append(x)
+        return torch.stack(states).mean(0)
+
+
+class Last(Model):
+    def forward(self, x):
+        for branch in self.branches:
+            x = x + branch(x)
+        return x
+
+
+def gradient_growth(kind, depth=16):
+    with seeded(0):
+        model = kind(depth)
+    with seeded(0):
+        (stream,) = measure_module(model, Batch((X,), {})).streams
+    return stream.gradient_start / stream.gradient_end
+
+
+def carried_back(kind, depth=16):
+    """The gradient of a linear functional of the last state, drawn as the check draws it."""
+    with seeded(0):
+        model = kind(depth)
+    x = X.clone().requires_grad_()
+    direction = torch.randn(X.shape, generator=torch.Generator().manual_seed(0))
+    (gradient,) = torch.autograd.grad((model(x) * direction).sum(), x)
+    return float(gradient.norm() / direction.norm())
+
+
+@pytest.mark.parametrize("kind", [Last, Groups])
+def test_a_gradient_is_carried_back_from_the_last_sum(kind):
+    assert gradient_growth(kind) == pytest.approx(carried_back(kind), rel=1e-5)
+
+
+def test_a_loss_that_reads_all_states_grows_no_gradient():
+    # Before, what the loss reads of each state was counted as well: 17 times at depth 16.
+    assert gradient_growth(Mean) == pytest.approx(carried_back(Last), rel=1e-5)

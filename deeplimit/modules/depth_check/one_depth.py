@@ -25,7 +25,7 @@ from deeplimit.modules.trace.forwards import recorded
 from deeplimit.modules.trace.graph import Join
 from deeplimit.modules.trace.losses import Loss, check_loss, first_output, loss_of
 from deeplimit.modules.trace.operations import size
-from deeplimit.modules.trace.recording import Addition, Edge, Trace
+from deeplimit.modules.trace.recording import Addition, Edge, Trace, reaches
 from deeplimit.modules.trace.side_effects import undisturbed
 
 
@@ -97,7 +97,8 @@ class Stream:
 
     Attributes:
         start, end: Size of the state.
-        gradient_start, gradient_end: Size of the gradient; None where the loss does not depend on it.
+        gradient_start, gradient_end: Size of the gradient at the end, and of what its layers carry back to
+            the start; None where the loss does not depend on it.
         branches: Number of residual branches that are counted.
         heads: 1 if a block with a projected shortcut opens the stream, else 0.
         sums: Number of residual sums; branches in parallel share one.
@@ -235,7 +236,7 @@ def _two_forwards(
         scalar = _loss(model, output, loss, seed) if backward else None
     found = layout(trace, blocks)
     nothing: Gradients = [(None, None)] * len(found.heads)
-    gradients = nothing if scalar is None else _gradients(scalar, found)
+    gradients = nothing if scalar is None else _gradients(scalar, trace, found)
     del output, scalar
     # With gradients on as before, though none is wanted: without them some modules take another way
     # (torch's encoder does).
@@ -256,34 +257,50 @@ def _loss(model: nn.Module, output: Any, loss: Loss | None, seed: int) -> torch.
     return (first * direction).sum()
 
 
-def _gradients(loss: torch.Tensor, found: Layout) -> Gradients:
+def _gradients(loss: torch.Tensor, trace: Trace, found: Layout) -> Gradients:
     """Return the sizes of the gradient where each stream begins and ends; parameters get none.
 
     A stream that is normalised after every sum ends where its last layer begins: the last sum alone would
-    lack the norm that makes up for the skip's factor.
+    lack the norm that makes up for the skip's factor. Where the loss reads earlier states, too (the mean of
+    all of them, say), the gradient where a stream begins is that of its end, carried back through its layers.
     """
-    ends: dict[int, float] = {}
-    starts, handles, renormed = [], [], {}
+    noted: dict[int, torch.Tensor] = {}
+    starts, ends, handles = [], [], []
     for number, origin in enumerate(found.origins):
         parts = [part for part in found.parts if part.branch.stream == number]
         joins = [part.join for part in parts]
         starts.append(GradientEdge(origin.node, origin.output))
         if len(parts) > 1 and all(part.renormed for part in parts[1:]):
-            renormed[number] = GradientEdge(joins[-1].root.node, joins[-1].root.output)
-            continue
-        last = joins[-1].addition.place
+            last = joins[-1].root
+        else:
+            last = _last_sum(trace, joins[-1].addition, {join.root for join in joins}).place
+        ends.append(GradientEdge(last.node, last.output))
 
         def note(
             given: Sequence[torch.Tensor | None], number: int = number, output: int = last.output
         ) -> None:
             gradient = given[output]
             if gradient is not None:
-                ends[number] = size(gradient)
+                noted[number] = gradient.detach()
 
         handles.append(last.node.register_prehook(note))
+    around = [
+        number
+        for number, (start, end) in enumerate(zip(starts, ends, strict=True))
+        if reaches(loss, start.node, end.node)
+    ]
     try:
-        asked = [*starts, *renormed.values()]
-        every = torch.autograd.grad(loss, asked, allow_unused=True)
+        every = [*torch.autograd.grad(loss, starts, allow_unused=True, retain_graph=bool(around))]
+        at_ends = dict(noted)
+        for number in around:
+            if number in at_ends:
+                (every[number],) = torch.autograd.grad(
+                    [ends[number]],
+                    [starts[number]],
+                    [at_ends[number]],
+                    allow_unused=True,
+                    retain_graph=number != around[-1],
+                )
     except RuntimeError as error:
         if "modified by an inplace operation" not in str(error):
             raise
@@ -295,9 +312,10 @@ def _gradients(loss: torch.Tensor, found: Layout) -> Gradients:
     finally:
         for handle in handles:
             handle.remove()
-    sizes = [None if gradient is None else size(gradient) for gradient in every]
-    last_layers = dict(zip(renormed, sizes[len(starts) :], strict=True))
-    return [(sizes[number], {**ends, **last_layers}.get(number)) for number in range(len(starts))]
+    return [
+        (None if first is None else size(first), size(at_ends[number]) if number in at_ends else None)
+        for number, first in enumerate(every)
+    ]
 
 
 def _summary(

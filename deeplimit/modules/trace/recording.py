@@ -56,6 +56,19 @@ def edges(node: Any) -> tuple[Edge | None, ...]:
     return tuple(Edge(*item) if item[0] is not None else None for item in node.next_functions)
 
 
+def reaches(tensor: torch.Tensor, node: Any, around: Any) -> bool:
+    """Return whether `tensor` was computed from what `node` returned by a way that does not pass `around`."""
+    waiting, seen = [tensor.grad_fn], {None, around}
+    while waiting:
+        at = waiting.pop()
+        if at is node and at not in seen:
+            return True
+        if at not in seen:
+            seen.add(at)
+            waiting += [following for following, _ in at.next_functions]
+    return False
+
+
 def edges_with_gradient(node: Any) -> list[Edge]:
     """Return those of its edges along which a gradient flows."""
     return [edge for edge in edges(node) if edge is not None]
