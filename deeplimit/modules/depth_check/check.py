@@ -373,9 +373,18 @@ def _intended(expected: object) -> tuple[Rule | Literal["auto"] | None, float | 
 
 def _check_deepens(depths: Sequence[int], taken: Sequence[AtOneDepth]) -> None:
     counts = [len(one.branches) for one in taken]
-    if len(set(counts)) == 1:
+    if len(set(counts)) > 1:
+        return
+    deepened = [name for name in taken[-1].outside if name not in taken[0].outside]
+    if deepened:
         raise ValueError(
-            f"factory ignores the depth: at depths {', '.join(map(str, depths))} it built modules with"
-            f" {counts[0]} residual branches each. Pass the depth on to the module's number of blocks; with a"
-            " configuration, dl.sweep(Model, Config, 'n_layer')."
+            f"modules of the depths {', '.join(map(str, depths))} have {counts[0]} residual branches each,"
+            f" and further weights at the larger ones, such as {deepened[0]}, that belong to none: their"
+            " output is not added to the state that they read, with +, torch.add or addcmul. Pass blocks= for"
+            " the residual blocks, or check a module whose layers are h + f(h)."
         )
+    raise ValueError(
+        f"factory ignores the depth: at depths {', '.join(map(str, depths))} it built modules with"
+        f" {counts[0]} residual branches each. Pass the depth on to the module's number of blocks; with a"
+        " configuration, dl.sweep(Model, Config, 'n_layer')."
+    )

@@ -157,6 +157,7 @@ class AtOneDepth:
         replacing: Names of projections like those of branches whose output takes the state's place.
         redrawn: Branches of further draws of the same network, by draw.
         likeness: Cosine of a parameter with that of the layer before, by its name.
+        asked: The depth that a factory was asked for; 0 where no factory was.
     """
 
     branches: tuple[MeasuredBranch, ...]
@@ -169,6 +170,7 @@ class AtOneDepth:
     replacing: tuple[str, ...] = ()
     redrawn: tuple[tuple[MeasuredBranch, ...], ...] = ()
     likeness: dict[str, float] = field(default_factory=dict)
+    asked: int = 0
 
 
 @alone()

@@ -84,7 +84,7 @@ class Depths(running.Measurement[Part, list[Part]]):
             except Exception as error:
                 error.add_note(f"deeplimit was measuring factory({depth}).")
                 raise
-            return type(getattr(model, "_orig_mod", model)).__name__, taken
+            return type(getattr(model, "_orig_mod", model)).__name__, dataclasses.replace(taken, asked=depth)
 
     def merge(self, parts: Iterator[Part]) -> list[Part]:
         return [*parts]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -207,7 +207,13 @@ def _scaling(
     stated = [[measured.multiplier * measured.gain for measured in group] for group in every]
     # Each analysis errs with (1 - level)/2 on the side that decides wrongly, the second with half of that.
     fitted_at = 1 - (1 - level) / 2 if any(further) else level
-    exponent = fit(known, drawn, fitted_at, epsilon, stated) if swept else None
+    exponent = None
+    if swept:
+        known, exponent = _over_layers_or_depths(
+            known,
+            [one.asked for one, _ in present],
+            lambda axis: fit(axis, drawn, fitted_at, epsilon, stated),
+        )
     aligned = _alignment(
         [one.aligned.get(key) for one, _ in present], [len(group) for _, group in present], level
     )
@@ -261,6 +267,28 @@ def _scaling(
         neighbours=None if (last := present[-1][0].aligned.get(key)) is None else last.neighbours,
         distinct=len({measured.branch.output[0] for measured in deepest}),
     )
+
+
+def _over_layers_or_depths(
+    counts: list[int], asked: list[int], fitted: Callable[[Sequence[float]], Exponent | None]
+) -> tuple[list[int], Exponent | None]:
+    """Return what a depth is, the number of layers or what the factory was asked for, and the exponent in it.
+
+    They differ where a network has one more layer than its depth, or one that is no residual layer. A factor
+    L**-0.5 follows the one or the other: the one that a power law fits. Where it fits both, as in networks
+    whose layers scatter, the interval holds both.
+    """
+    layers = fitted(counts)
+    steps = np.diff(np.array([asked, counts], dtype=np.float64), axis=1)
+    evenly = np.ptp(steps[1] / steps[0]) == 0 if min(asked) > 0 and steps[0].all() else False
+    if layers is None or not evenly or counts[0] * asked[-1] == counts[-1] * asked[0]:
+        return counts, layers
+    depths = fitted(asked)
+    if depths is None or not depths.power_law:
+        return counts, layers
+    if not layers.power_law:
+        return asked, depths
+    return counts, replace(layers, low=min(layers.low, depths.low), high=max(layers.high, depths.high))
 
 
 def is_shared(scaling: BranchScaling) -> bool:

@@ -310,7 +310,11 @@ def _join(graph: Graph, addition: Addition, through: dict[Edge, Edge]) -> Join |
         if root is None:
             continue
         if addition.sides[1 - skip].negative and branch == (root,):
-            return None  # (x + f(x)) - x is a branch, as in x + ((x + f(x)) - x) / 2
+            # (x + f(x)) - x is a branch, as in x + ((x + f(x)) - x) / 2
+            last = next((place for place in candidates if place in through), None)
+            if last is not None and _note_multiple(graph, addition, skip, last, root):
+                graph.trace.continued.setdefault(addition.place, skipped[0])  # 2 x - (the state before)
+            return None
         region = graph.region(branch, root, through)
         parameters = tuple(
             dict.fromkeys(name for node in region if (name := graph.parameter(node)) is not None)
@@ -318,7 +322,7 @@ def _join(graph: Graph, addition: Addition, through: dict[Edge, Edge]) -> Join |
         if not any(_is_weight(graph, node) for node in region):
             later = max((skipped, branch), key=partial(_age_of_sum, graph, through))
             graph.trace.continued.setdefault(addition.place, later[0])  # x + 0.1 x, x + fourier(x)
-            _note_multiple(graph, addition, skip, root)
+            _note_multiple(graph, addition, skip, root, root)
             continue
         if _is_negative(graph, addition, 1 - skip, root, through) is False:
             # The stream itself, to which an earlier state of it is added once more: no branch.
@@ -336,15 +340,24 @@ def _age_of_sum(graph: Graph, through: dict[Edge, Edge], sources: tuple[Edge, ..
     return next((age_of(place) for place in graph.climb(sources) if place in through), 0)
 
 
-def _note_multiple(graph: Graph, addition: Addition, skip: int, root: Edge) -> None:
-    """Note a sum of two multiples of one tensor, x - x / L, as the multiple of it that the sum is."""
-    first, second = (_multiple(graph, addition.sides[side], root) for side in (skip, 1 - skip))
+def _note_multiple(graph: Graph, addition: Addition, skip: int, root: Edge, other: Edge) -> bool:
+    """Note a sum of two multiples of one tensor, x - x / L, as the multiple of it that the sum is.
+
+    Or of two states, 2 x - (the state before), of which the second comes from `other`. Returns whether it is
+    a multiple, other than 0.
+    """
+    first, second = (
+        _multiple(graph, addition.sides[skip], root),
+        _multiple(graph, addition.sides[1 - skip], other),
+    )
     beyond = _multiple(graph, replace(addition.sides[skip], factor=1.0, negative=False), root)
     if first == second == 1.0:
-        return  # an earlier state that is added as it is, as in a U-Net, where it may be the same one
-    if first is not None and second is not None and beyond:
-        factor = (first + second) / beyond  # what lies beyond the sum is found on the way back
-        graph.trace.scalings.setdefault(addition.place, Scaling(abs(factor), (), factor < 0))
+        return False  # an earlier state that is added as it is, as in a U-Net, where it may be the same one
+    if first is None or second is None or not beyond:
+        return False
+    factor = (first + second) / beyond  # what lies beyond the sum is found on the way back
+    graph.trace.scalings.setdefault(addition.place, Scaling(abs(factor), (), factor < 0))
+    return factor != 0
 
 
 def _multiple(graph: Graph, side: Summand, root: Edge) -> float | None:

@@ -58,14 +58,15 @@ def edges(node: Any) -> tuple[Edge | None, ...]:
 
 def reaches(tensor: torch.Tensor, node: Any, around: Any) -> bool:
     """Return whether `tensor` was computed from what `node` returned by a way that does not pass `around`."""
-    waiting, seen = [tensor.grad_fn], {None, around}
+    waiting, seen = [tensor.grad_fn], {around}
     while waiting:
         at = waiting.pop()
-        if at is node and at not in seen:
+        if at is None or at in seen:
+            continue
+        if at is node:
             return True
-        if at not in seen:
-            seen.add(at)
-            waiting += [following for following, _ in at.next_functions]
+        seen.add(at)
+        waiting += [following for following, _ in at.next_functions]
     return False
 
 
