@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial, reduce
@@ -212,10 +212,19 @@ def blocks_of(factory: Factory, depth: int) -> list[nn.Module]:
 def checked_blocks(built: Any, depth: int) -> list[nn.Module]:
     """Return what a factory built as a list of blocks, one per layer; raise as `blocks_of` does."""
     if not isinstance(built, (nn.Sequential, nn.ModuleList, list, tuple)):
+        names = [name for name, _ in lists_of(built, depth)] if isinstance(built, nn.Module) else []
+        # At depth 2, lists of two modules within a block, or in a head, are as long.
+        lists = [name for name in names if not any(name.startswith(f"{other}.") for other in names)]
+        cure = (
+            f" Without its embedding and head, where it has them: lambda depth: factory(depth).{lists[0]},"
+            " and x of the states that these blocks get."
+            if len(lists) == 1
+            else ""
+        )
         raise TypeError(
             f"factory({depth}) must return its blocks in order, as an nn.Sequential, nn.ModuleList or list,"
             " or a model whose forward maps a state to a state, layer by layer, and does nothing else;"
-            f" got {validation.named(built)}. identify(factory, x) takes models with an embedding or a"
+            f" got {validation.named(built)}.{cure} identify(factory, x) takes models with an embedding or a"
             " head, and check_depth(factory) any."
         )
     blocks = list(built)
@@ -290,14 +299,20 @@ def _list_of_blocks(model: Any, depth: int, shape: Shape) -> str | None:
     if not isinstance(model, nn.Module) or isinstance(model, (nn.Sequential, nn.ModuleList)):
         return None
     h = torch.randn(1, *shape)
+    for name, blocks in lists_of(model, depth):
+        # A list of no blocks may raise anything.
+        with torch.no_grad(), evaluating(model), suppress(Exception):
+            whole, each = model(h.clone()), reduce(lambda state, block: block(state), blocks, h.clone())
+            if isinstance(whole, Tensor) and whole.shape == h.shape and torch.allclose(whole, each):
+                return str(name)
+    return None
+
+
+def lists_of(model: nn.Module, depth: int) -> Iterator[tuple[str, nn.Sequential | nn.ModuleList]]:
+    """Yield the lists of as many modules as `depth` says in a model, with their names."""
     for name, blocks in model.named_modules():
         if isinstance(blocks, (nn.Sequential, nn.ModuleList)) and len(blocks) == depth:
-            # A list of no blocks may raise anything.
-            with torch.no_grad(), evaluating(model), suppress(Exception):
-                whole, each = model(h.clone()), reduce(lambda state, block: block(state), blocks, h.clone())
-                if isinstance(whole, Tensor) and whole.shape == h.shape and torch.allclose(whole, each):
-                    return str(name)
-    return None
+            yield name, blocks
 
 
 class BlocksPath(Path):

@@ -58,8 +58,9 @@ FACTORIES = (__name__, "deeplimit.networks.architectures")
 FOR_MODULES = (
     " For torch modules, check_depth(factory) measures what factory(depth) builds at several depths, and"
     " probe(model, batch) one model. A function of the depth that returns the blocks in order is a network,"
-    " too: identify(factory, x) names its limit, compare(factory, limit, x) takes an ODE f(t, h), and"
-    " compare_laws(factory, limit, x) an SDE."
+    " too: identify(factory, x) names its limit, compare(factory, limit, x) takes an ODE f(t, h), or an SDE"
+    " if weights are normal, compare_laws(factory, limit, x) any SDE, and stability(factory, x=x) measures"
+    " growth."
 )
 
 
@@ -459,7 +460,8 @@ def checked_network(value: object, name: str = "resnet") -> ResidualNetwork:
         hint = (
             " A function of the depth that returns a stack of torch blocks needs x=, their input:"
             " identify(factory, x) says which limit it has, compare(factory, limit, x) takes an ODE f(t, h),"
-            " and stability(factory, x=x) measures growth. check_depth(factory) takes any module."
+            " or an SDE if weights are normal, and stability(factory, x=x) measures growth."
+            " check_depth(factory) takes any module."
         )
     raise TypeError(f"{name} must be a ResidualNetwork, such as res1(width=40); got {passed}.{hint}")
 

@@ -291,3 +291,25 @@ def test_a_model_that_is_kept_is_left_as_it_was():
         assert all(torch.equal(before[depth][k], v) for k, v in model.state_dict().items())
         assert all(each.requires_grad for each in model.parameters())
         assert all(module.training for module in model.modules())
+
+
+class WithTrunk(nn.Module):
+    """An embedding, the blocks of another model, and a head."""
+
+    def __init__(self, depth):
+        super().__init__()
+        self.embedding, self.head = nn.Linear(3, WIDTH), nn.Linear(WIDTH, 2)
+        self.trunk = nn.ModuleList(nn.Sequential(ActivationFirst(1), nn.Identity()) for _ in range(depth))
+
+    def forward(self, x):
+        h = self.embedding(x)
+        for block in self.trunk:
+            h = block(h)
+        return self.head(h)
+
+
+def test_an_error_names_the_blocks_between_an_embedding_and_a_head():
+    x, how = torch.ones(1, WIDTH), {"depths": [2, 4, 8], "draws": 20}
+    with pytest.raises(TypeError, match=r"lambda depth: factory\(depth\)\.trunk"):
+        dl.stability(WithTrunk, x=x, **how)
+    assert dl.stability(lambda depth: WithTrunk(depth).trunk, x=x, **how).draws == 20
