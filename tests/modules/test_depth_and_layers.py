@@ -115,3 +115,35 @@ class Beside(Model):
 def test_layers_that_are_no_branches_are_named(factory, names):
     with pytest.raises(ValueError, match=names):
         dl.check_depth(factory, DEPTHS, batch=X)
+
+
+class Profile(Model):
+    """Layer l drawn at 1/sqrt(2l): the sum of squares of all updates grows like the logarithm of the depth."""
+
+    power = 0.5
+
+    def __init__(self, depth):
+        super().__init__(depth)
+        for number, layer in enumerate(self.layers, 1):
+            nn.init.normal_(layer.weight, std=WIDTH**-0.5 * (2 * number) ** -self.power)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = x + layer(torch.relu(nn.functional.layer_norm(x, (WIDTH,))))
+        return x
+
+
+class Summable(Profile):
+    """Its twin: at 1/(2l) all updates together have a limit."""
+
+    power = 1.0
+
+
+def test_a_profile_of_weights_is_no_scatter():
+    report = dl.check_depth(Profile, DEPTHS, batch=X)
+    (branch,), (stream,) = report.branches, report.streams
+    low, high = branch.exponent_interval
+    assert 0.25 < low < high < 0.45  # before, 0.35 [0.01, 0.68]
+    assert stream.meaning.startswith("logarithmic clock")
+    (twin,) = dl.check_depth(Summable, DEPTHS, batch=X).streams
+    assert twin.meaning == "finite clock"

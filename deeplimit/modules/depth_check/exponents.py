@@ -76,6 +76,7 @@ def fit(
     confidence: float,
     epsilon: float = 0.0,
     known: Sequence[Sequence[float]] = (),
+    weighed: Sequence[Sequence[tuple[float, int]]] = (),
 ) -> Exponent | None:
     """Return the exponent of the root mean square of `sizes` in 1/depth.
 
@@ -94,6 +95,8 @@ def fit(
         epsilon: machine epsilon of the numbers in which the module computes.
         known: a factor of every size that is no draw, such as a number in the forward. Layers in which it
             differs do not scatter for that.
+        weighed: the size of each branch's projection and how many entries it has, likewise: in a profile
+            over layers sizes differ by more than they do by chance.
     """
     groups = [np.asarray(group, dtype=np.float64) for group in sizes]
     means = np.array([float(np.mean(group**2)) for group in groups])
@@ -104,7 +107,14 @@ def fit(
     ones = [np.ones_like(group) for group in groups]
     stated = [np.asarray(row, dtype=np.float64) for row in known] or ones
     # Where something makes up for a factor, sizes scatter less than what is left of them.
-    noise = min((_noise(groups, one) for one in (stated, ones)), key=lambda found: float(found.sum()))
+    found = [_noise(groups, one) for one in (stated, ones)]
+    if weighed:
+        sizes_of = [np.array([size for size, _ in row]) for row in weighed]
+        entries = min(count for row in weighed for _, count in row)
+        factors = [one * size for one, size in zip(stated, sizes_of, strict=True)]
+        # The square of a weight's size, of normal entries, has a relative variance of 2 over their number.
+        found.append(_noise(groups, factors, 2 / entries * max(freedom, 1)))
+    noise = min(found, key=lambda each: float(each.sum()))
     variances = noise / 4 / max(freedom, 1) + max(SIZE_ERROR, epsilon) ** 2
     fitted = line(x, y, 1 / variances)
     if fitted is None:
@@ -135,12 +145,13 @@ def _odd(x: np.ndarray, y: np.ndarray, variances: np.ndarray) -> Odd | None:
     return found[0] if len(found) == 1 and abs(math.log(found[0].factor)) > ODD else None
 
 
-def _noise(groups: Sequence[np.ndarray], factors: Sequence[np.ndarray]) -> np.ndarray:
+def _noise(groups: Sequence[np.ndarray], factors: Sequence[np.ndarray], further: float = 0.0) -> np.ndarray:
     """Return, up to degrees of freedom, the variance of the log mean square of sizes of known factors.
 
-    It is that of the relative squares of what is left of all sizes, times the sum of squared weights.
+    It is that of the relative squares of what is left of all sizes, and `further` of the factors, times the
+    sum of squared weights.
     """
-    pooled, weights = 0.0, []
+    pooled, weights = further, []
     for group, factor in zip(groups, factors, strict=True):
         squares, some = factor**2, factor > 0
         left = (group[some] / factor[some]) ** 2

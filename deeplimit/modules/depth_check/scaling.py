@@ -205,6 +205,12 @@ def _scaling(
         every = [_without_the_largest(group) for group in every]
     drawn = [[measured.probed for measured in group] for group in every]
     stated = [[measured.multiplier * measured.gain for measured in group] for group in every]
+    weighed = [
+        [_projection(one, measured) for measured in group]
+        for (one, _), group in zip(present, every, strict=True)
+    ]
+    if _largest(sizes[-1]) <= UNEVEN:
+        weighed = []
     # Each analysis errs with (1 - level)/2 on the side that decides wrongly, the second with half of that.
     fitted_at = 1 - (1 - level) / 2 if any(further) else level
     exponent = None
@@ -212,7 +218,7 @@ def _scaling(
         known, exponent = _over_layers_or_depths(
             known,
             [one.asked for one, _ in present],
-            lambda axis: fit(axis, drawn, fitted_at, epsilon, stated),
+            lambda axis: fit(axis, drawn, fitted_at, epsilon, stated, weighed),
         )
     aligned = _alignment(
         [one.aligned.get(key) for one, _ in present], [len(group) for _, group in present], level
@@ -267,6 +273,12 @@ def _scaling(
         neighbours=None if (last := present[-1][0].aligned.get(key)) is None else last.neighbours,
         distinct=len({measured.branch.output[0] for measured in deepest}),
     )
+
+
+def _projection(one: AtOneDepth, measured: MeasuredBranch) -> tuple[float, int]:
+    """Return the size of a branch's projection, and its number of entries; of one that has none, nothing."""
+    weight = one.weights.get(measured.branch.output[0])
+    return (1.0, 1) if weight is None or not weight.size > 0 else (weight.size, weight.entries)
 
 
 def _over_layers_or_depths(
