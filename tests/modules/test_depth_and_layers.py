@@ -118,7 +118,7 @@ def test_layers_that_are_no_branches_are_named(factory, names):
 
 
 class Profile(Model):
-    """Layer l drawn at 1/sqrt(2l): the sum of squares of all updates grows like the logarithm of the depth."""
+    """Layer l drawn at 1/sqrt(2l): all squared updates together grow like the logarithm of the depth."""
 
     power = 0.5
 
