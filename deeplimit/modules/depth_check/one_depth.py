@@ -96,7 +96,7 @@ class Stream:
     """A residual stream at one depth: sizes of the state and of the loss's gradient where it begins and ends.
 
     Attributes:
-        start, end: Size of the state.
+        start, end: Size of the state; of one that starts at zero, `start` is that of the first stream.
         gradient_start, gradient_end: Size of the gradient at the end, and of what its layers carry back to
             the start; None where the loss does not depend on it.
         branches: Number of residual branches that are counted.
@@ -107,9 +107,11 @@ class Stream:
             divided by the sum's.
         normalised: Whether every branch normalises its input.
         renormed: Whether the stream itself is normalised between sums (post-norm).
-        turned: Cosine between the state at the end and at the start; None where their shapes differ.
+        turned: Cosine between the state at the end and at the start; None where their shapes differ, or it
+            starts at zero.
         mixed: Largest share of the state at a sum that is no multiple of the sum before: an earlier state was
             added in between.
+        from_zero: Whether it begins with the update of one of its layers.
     """
 
     start: float
@@ -125,6 +127,7 @@ class Stream:
     renormed: bool
     turned: float | None = None
     mixed: float = 0.0
+    from_zero: bool = False
 
 
 @dataclass(frozen=True)
@@ -388,7 +391,7 @@ def _summary(
         sums = {part.join.addition.ordinal: part for part in own}
         streams.append(
             Stream(
-                first.addition.sides[first.skip].size,
+                found.first_size if number in found.from_zero else first.addition.sides[first.skip].size,
                 _last_sum(trace, last.addition, {part.join.root for part in own}).size,
                 gradient_start,
                 gradient_end,
@@ -399,8 +402,9 @@ def _summary(
                 math.prod(_kept(part.join) for part in sums.values()),
                 all(part.join.normalised for part in own),
                 own[-1].renormed,
-                whole.turned.get(number),
+                None if number in found.from_zero else whole.turned.get(number),
                 whole.mixed.get(number, 0.0),
+                number in found.from_zero,
             )
         )
     used = {

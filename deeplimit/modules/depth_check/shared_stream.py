@@ -24,7 +24,8 @@ SIZE_ERROR = 1e-3
 class SharedStream(TorchCalls):
     """Runs a module with every residual join returning its skip, and notes what the branches would add.
 
-    Every stream begins with noise of its usual size, the same at all depths. The network's embeddings would
+    Every stream begins with noise of its usual size, the same at all depths; of the first stream's where it
+    begins at zero, and so with a layer's update, which falls with depth. The network's embeddings would
     not do: they differ from depth to depth and move all branches of one depth together. The scatter among the
     layers of that depth cannot show this.
     """
@@ -37,6 +38,7 @@ class SharedStream(TorchCalls):
         self.cuts = {**trace.injected, **{join.addition.ordinal: join.skip for join in found.joins}}
         self.streams = {part.join.addition.ordinal: part.branch.stream for part in found.parts}
         self.levels: dict[int, float] = {}  # the size of each stream
+        self.from_zero = dict.fromkeys(found.from_zero, found.first_size)
         self.firsts: dict[int, torch.Size] = {}  # the shape in which it began
         self.wanted: dict[int, list[Part]] = {}
         for part in found.parts:
@@ -98,7 +100,7 @@ class SharedStream(TorchCalls):
 
     def start(self, like: torch.Tensor, stream: int) -> torch.Tensor:
         """Return what a stream begins with, of the shape of what begins it in the network."""
-        return _noise(like, stream)
+        return _noise(like, stream, self.from_zero.get(stream))
 
     def returned(self, this: Call, result: Any) -> Any:
         if this not in self.begins or not isinstance(result, torch.Tensor) or not result.is_floating_point():
@@ -121,8 +123,8 @@ def _cosine(first: torch.Tensor, second: torch.Tensor) -> float:
     return float((first * second).mean()) / sizes if sizes > 0 else 0.0
 
 
-def _noise(like: torch.Tensor, seed: int) -> torch.Tensor:
-    """Return normal numbers of the size of `like`, without signs if `like` has no negative entry."""
+def _noise(like: torch.Tensor, seed: int, level: float | None = None) -> torch.Tensor:
+    """Return normal numbers of a level or the size of `like`, without signs if it has no negative entry."""
     if not like.numel():
         raise ValueError(
             f"a residual stream is empty, of shape {tuple(like.shape)}: pass a batch with at least one entry."
@@ -130,4 +132,4 @@ def _noise(like: torch.Tensor, seed: int) -> torch.Tensor:
     noise = torch.randn(like.shape, generator=torch.Generator().manual_seed(seed))
     if bool((like.detach() >= 0).all()):
         noise = noise.abs()
-    return (noise * (size(like) / size(noise))).to(like)
+    return (noise * ((size(like) if level is None else level) / size(noise))).to(like)

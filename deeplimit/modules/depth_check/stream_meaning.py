@@ -26,6 +26,7 @@ class Evidence:
     excess: Distance | None = None  # the smallest of a branch's exponent above its critical one
     turned: tuple[float | None, ...] = ()
     mixed: tuple[float, ...] = ()
+    from_zero: bool = False
 
     @property
     def is_mixed(self) -> bool:
@@ -96,9 +97,9 @@ class Evidence:
         """Whether the state shrinks exponentially in a power of the depth though no skip makes it.
 
         Branches take it away: h + t (f - h) keeps 1 - t of it per layer. Updates of a finite clock leave a
-        share that does not depend on the depth.
+        share that does not depend on the depth. Of a state that starts at zero there is nothing to take.
         """
-        return self._fades(self.growth)
+        return not self.from_zero and self._fades(self.growth)
 
     @property
     def is_forgotten(self) -> bool:

@@ -133,8 +133,9 @@ def _scaling(number: int, taken: Sequence[AtOneDepth], excess: Distance | None) 
         excess=excess,
         turned=tuple(stream.turned for stream in own),
         mixed=tuple(stream.mixed for stream in own),
+        from_zero=own[-1].from_zero,
     )
-    told = {name: value for name, value in vars(evidence).items() if name != "excess"}
+    told = {name: value for name, value in vars(evidence).items() if name not in ("excess", "from_zero")}
     judged = verdict.judge(meanings, evidence)
     return StreamScaling(
         stream=number,

@@ -19,6 +19,7 @@ from deeplimit.modules.trace.branch_parts import BranchParts, branch_parts
 from deeplimit.modules.trace.copies import refuse_mixed_copies
 from deeplimit.modules.trace.forwards import recorded
 from deeplimit.modules.trace.graph import (
+    ACTIVATING,
     Graph,
     Join,
     age_of,
@@ -110,6 +111,14 @@ class Layout:
     origins: tuple[Edge, ...]
     # Projections like those of branches whose output takes the state's place: a layer without its skip.
     replacing: tuple[str, ...] = ()
+    # Streams that begin with what one of their layers returns, as 0 + f(x) is: they have no size before it.
+    from_zero: frozenset[int] = frozenset()
+
+    @property
+    def first_size(self) -> float:
+        """Size of the first state of the network's first stream."""
+        first = self.parts[0].join
+        return first.addition.sides[first.skip].size
 
 
 @by_default
@@ -232,7 +241,40 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
     ]
     heads = tuple(_opened(graph, join) for join in firsts)
     origins = tuple(origin_of(graph, join) for join in firsts)
-    return Layout(tuple(parts), tuple(joins), heads, origins, tuple(_replacing(graph, parts)))
+    return Layout(
+        tuple(parts), tuple(joins), heads, origins, tuple(_replacing(graph, parts)), _from_zero(graph, parts)
+    )
+
+
+def _first_projection(
+    graph: Graph,
+    parts: Sequence[Part],
+    stream: int,
+    also: set[str] = frozenset(),  # type: ignore[assignment]
+) -> tuple[Part, str]:
+    """Return a stream's first part, and the weight from whose output it begins; "" if from that of none.
+
+    Between the two are operations that reshape and scale, and the kinds in `also`.
+    """
+    first = next(part for part in parts if part.branch.stream == stream)
+    place: Edge | None = first.join.root
+    for _ in range(64):
+        if place is None or place in graph.trace.projections:
+            break
+        place = graph.onward(place, also)
+    return first, graph.trace.projections[place].weights[-1] if place in graph.trace.projections else ""
+
+
+def _from_zero(graph: Graph, parts: Sequence[Part]) -> frozenset[int]:
+    """Return the streams after the first that begin with the output of a layer like those that follow."""
+    shapes = graph.trace.shapes
+    found = set()
+    for number in {part.branch.stream for part in parts} - {0}:
+        name = _first_projection(graph, parts, number, ACTIVATING)[1]
+        likes = [output for part in parts if part.branch.stream == number for output in part.branch.output]
+        if any(alike(name, other) and shapes[name] == shapes[other] for other in likes):
+            found.add(number)
+    return frozenset(found)
 
 
 def _replacing(graph: Graph, parts: Sequence[Part]) -> Iterator[str]:
@@ -242,9 +284,7 @@ def _replacing(graph: Graph, parts: Sequence[Part]) -> Iterator[str]:
     """
     trace = graph.trace
     for number in sorted({part.branch.stream for part in parts} - {0}):
-        first = next(part for part in parts if part.branch.stream == number)
-        place = next((place for place in graph.climb((first.join.root,)) if place in trace.projections), None)
-        name = trace.projections[place].weights[-1] if place is not None else ""
+        first, name = _first_projection(graph, parts, number)
         likes = (
             output
             for part in parts
