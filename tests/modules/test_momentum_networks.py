@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import deeplimit as dl
+from deeplimit.common.global_state import seeded
 
 DEPTHS = [4, 8, 16, 32]
 BATCH = torch.randn(16, 48, generator=torch.Generator().manual_seed(0))
@@ -91,3 +92,32 @@ def test_networks_without_a_velocity_keep_nothing():
     report = check(lambda velocity, force, keeps: force, 0.5)
     assert report.ok
     assert report.branches[0].kept == (0.0,) * len(DEPTHS)
+
+
+class Inside(Momentum):
+    """The same function, with the factor inside the velocity."""
+
+    def forward(self, x):
+        velocity = torch.zeros_like(x)
+        for force in self.forces:
+            velocity = self.keeps * velocity + self.scale * (1 - self.keeps) * force(x)
+            x = x + velocity
+        return x
+
+
+def test_in_training_a_factor_may_stand_before_the_velocity_or_after_it():
+    found = []
+    for kind in (Momentum, Inside):
+        with seeded(0):
+            report = dl.check_training(
+                lambda depth, kind=kind: kind(depth, averaged, depth**-0.5, 0.5),
+                [4, 8, 16],
+                optimizer=lambda model, depth: torch.optim.SGD(model.parameters(), lr=0.1),
+                batch=BATCH,
+                steps=(1,),
+                seeds=2,
+            )
+        (branch,), (stream,) = report.branches, report.streams
+        assert abs(branch.size.exponent + 0.5) < 0.1
+        found.append((branch.size.exponent, branch.change[0].exponent, stream.sum[0].exponent))
+    assert found[0] == pytest.approx(found[1], abs=1e-4)

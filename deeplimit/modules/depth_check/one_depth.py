@@ -352,7 +352,7 @@ def _summary(
     for part in found.parts:
         addition, join = trace.additions[part.ordinal], part.join.addition
         # What scales a sum of branches as a whole scales each of them.
-        share = 1.0 if part.ordinal == join.ordinal else _share(trace, part)
+        share = share_of(trace, part)
         update = addition.sides[part.side].size * share
         stream = join.sides[part.join.skip].size
         probed = cut.updates[part.ordinal][part.side] * share
@@ -464,8 +464,10 @@ def whole_skip(part: Part | MeasuredBranch, likes: Sequence[Part | MeasuredBranc
     return known[0] if part.opens and known and max(known) <= (1 + 1e-6) * min(known) else part.skip
 
 
-def _share(trace: Trace, part: Part) -> float:
-    """Return by how much a sum of branches is scaled before it joins the stream."""
+def share_of(trace: Trace, part: Part) -> float:
+    """Return by how much a sum of branches, of which one is a part, is scaled before it joins the stream."""
+    if part.ordinal == part.join.addition.ordinal:
+        return 1.0
     inner, whole = trace.additions[part.ordinal].size, part.join.addition.sides[part.join.branch].size
     return whole / inner if inner > 0 else 1.0
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from deeplimit.modules.depth_check.one_depth import share_of
 from deeplimit.modules.depth_check.shared_stream import IN_PLACE
 from deeplimit.modules.trace.branches import Layout, Part
 from deeplimit.modules.trace.operations import Call, Operands, TorchCalls
@@ -28,6 +29,7 @@ class Places:
         joins: additions that are residual joins.
         ends: addition that ends each stream.
         updates: sides of additions that hold a branch's update, (addition, side), by position of the branch.
+        shares: what scales a side further on, as of a velocity, by (addition, side), where it is not 1.
         begins: calls whose result begins a stream.
     """
 
@@ -36,6 +38,7 @@ class Places:
     ends: tuple[int, ...]
     updates: tuple[tuple[int, int], ...]
     begins: frozenset[Call]
+    shares: dict[tuple[int, int], float]
 
     @classmethod
     def of(cls, trace: Trace, found: Layout) -> Places:
@@ -51,6 +54,12 @@ class Places:
             tuple(ends),
             tuple((part.ordinal, part.side) for part in found.parts),
             frozenset(trace.calls[root] for root in roots if root in trace.calls),
+            {
+                (part.ordinal, part.side): share
+                for part in found.parts
+                # What parameters scale changes with them, and so in training.
+                if not part.branch.gains and (share := share_of(trace, part)) != 1.0
+            },
         )
 
 
@@ -95,7 +104,8 @@ class Watched(TorchCalls):
         ordinal, self.count = self.count, self.count + 1
         for side in self.wanted.get(ordinal, ()):
             update = operands.branch() if side else operands.first
-            self.states.updates[ordinal, side] = update.detach().clone()
+            share = self.places.shares.get((ordinal, side))
+            self.states.updates[ordinal, side] = update.detach() * share if share else update.detach().clone()
         result = func(*args, **kwargs)
         if ordinal not in self.places.joins:
             return result

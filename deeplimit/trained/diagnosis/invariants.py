@@ -26,6 +26,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
 from typing import final
 
 import torch
@@ -68,6 +69,20 @@ NORMS = ("Norm", "Norm1d", "Norm2d", "Norm3d")
 CLOSE = 1e-5
 """A parameter of this relative distance to what multiplies the branch is that multiplier itself."""
 Pieces = dict[str, Tensor]
+
+
+class Silence(Enum):
+    """What is 0 in every layer of a branch, so that none adds anything."""
+
+    NONE = ""
+    FACTORS = "residual factors"
+    WEIGHTS = "weights that write to the stream"
+
+
+SILENT = "are 0 in every layer, so that none adds anything, as before training: others are read without them"
+"""The reason why what silences a branch is in no object."""
+OF_WRITES = ("product", "write Gram", "values and output")
+"""Objects that are 0 with the weights that write to the stream."""
 TINY = 1e-300
 """A hidden unit without weights is divided by this and stays 0; normal numbers go down to 1e-308."""
 
@@ -200,11 +215,12 @@ class _Block:
         if before is None and self._batch_norm_after(rest) is None and not self._scaled(rest):
             yield from _plain(self.source, self.tensors[rest], self.left_out)
             return
-        layers = [
-            self._written(self._normalised(self._matrix(rest, place), before, place), rest, place)
-            for place, _ in enumerate(self.numbers)
-        ]
         own = [self._normalised(self._matrix(rest, k), before, k) for k, _ in enumerate(self.numbers)]
+        if self._silence(rest, "mlp") is Silence.FACTORS:
+            self.left_out[f"{self.tensors[rest].name}: {Silence.FACTORS.value}"] = SILENT
+            layers = own
+        else:
+            layers = [self._written(each, rest, place) for place, each in enumerate(own)]
         yield from self._stacked(self.tensors[rest].name, layers, self._bent(rest, own))
 
     def _stacked(self, name: str, layers: Sequence[Tensor], bent: Tensor | None = None) -> Iterator[Stack]:
@@ -410,19 +426,36 @@ class _Block:
         centred = norm is not None and norm.along and self._centres(norm.gain)
         layers: dict[str, list[Tensor]] = {}
         first: list[Tensor] = []
+        silence = self._silence(named["output"], branch)
         for place, _ in enumerate(self.numbers):
             pieces = {
                 role: self._normalised(self._matrix(rest, place), before[role], place)
                 for role, rest in named.items()
             }
-            pieces["output"] = self._written(pieces["output"], named["output"], place, branch)
+            if silence is Silence.NONE:
+                pieces["output"] = self._written(pieces["output"], named["output"], place, branch)
+            elif silence is Silence.WEIGHTS:
+                pieces["output"] = torch.ones_like(pieces["output"])
             first.append(pieces[inner[0]])
             for name, value in combine(pieces, centred).items():
-                layers.setdefault(name, []).append(value)
+                if silence is not Silence.WEIGHTS or name not in OF_WRITES:
+                    layers.setdefault(name, []).append(value)
+        if silence is not Silence.NONE:
+            self.left_out[f"{title}: {silence.value}"] = SILENT
         bends = len(inner) > 1 or branch == "attention" or (norm is not None and norm.along)
         bent = self._bent(named["output"], first, named=bends)
         for name in list(layers):
             yield from self._stacked(f"{title}: {name}", layers.pop(name), bent)
+
+    def _silence(self, rest: str, branch: str) -> Silence:
+        """Return why no layer of a branch adds anything, as before training."""
+        for place, _ in enumerate(self.numbers):
+            if self._written(self._matrix(rest, place), rest, place, branch).any():
+                return Silence.NONE
+        for place, _ in enumerate(self.numbers):
+            if self._matrix(rest, place).any():
+                return Silence.FACTORS
+        return Silence.WEIGHTS
 
     def _normalised(self, reads: Tensor, norm: Before | None, place: int) -> Tensor:
         """Return what reads a normalised input, with the gain multiplied in."""

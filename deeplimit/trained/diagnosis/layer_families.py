@@ -172,6 +172,8 @@ def refuse_copies(numbers: Sequence[int], layers: Sequence[torch.Tensor]) -> Non
         before = seen.setdefault(hashlib.blake2b(content.data, digest_size=16).digest(), number)
         if before != number:
             twins.append((before, number))
+    if len(seen) == 1 and not layers[0].any():
+        raise SameLayersError(f"all layers {SAME}, 0: they add nothing, as before training")
     if len(seen) == 1:
         raise SameLayersError(f"all layers {SAME}: they are tied, a constant, or never trained")
     if len(twins) > FEW * len(layers):

@@ -57,10 +57,15 @@ def diagnose_network(
             f"weights must be networks of different seeds, but weights[{twice[1]}] has the layers of"
             f" weights[{twice[0]}]; leave it out, or train another one."
         )
-    untrained: dict[tuple[str, str], LayerGram] = {}
+    untrained: tuple[Examined, ...] = ()
+    without: tuple[str, ...] = ()
     if null is not None:
-        made = [made_by(null, seed + k) for k in range(len(replicates))]
-        untrained = _pooled([_run(each, **how) for each in made])
+        made = [_run(made_by(null, seed + k), **how) for k in range(len(replicates))]
+        reasons_why = dict(made[0].left_out)
+        untrained = _examined(_pooled(made), seed, reasons_why)
+        if not untrained:
+            name, reason = next(iter(reasons_why.items()), ("null", "it has no layers"))
+            without = (wording.NO_NULL.format(name, reason.rstrip(".")),)
     left_out = dict(first.left_out)
     objects = _examined(pooled, seed, left_out)
     if not objects:
@@ -81,9 +86,9 @@ def diagnose_network(
         seconds=time.perf_counter() - started,
         versions=versions(),
         replicates=len(replicates),
-        untrained=_examined(untrained, seed, {}),
+        untrained=untrained,
         shuffled=_examined(shuffled, seed, {}),
-        reservations=_reservations(runs) + _uneven(pooled),
+        reservations=_reservations(runs) + _uneven(pooled) + without,
     )
 
 

@@ -201,7 +201,9 @@ class NetworkDiagnosis(Report):
         told = []
         if (found := self._known) is not None:
             told.append(("known", wording.what_is_known(found)))
-            told.append(("to decide", wording.what_would_decide(found, bool(self.untrained))))
+            told.append(
+                ("to decide", wording.what_would_decide(found, bool(self.untrained or self.shuffled)))
+            )
         for number, stream in enumerate(self.streams):
             of = f"stream {number}: " if len(self.streams) > 1 else ""
             depth = len(stream.names)

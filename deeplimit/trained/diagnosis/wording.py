@@ -19,6 +19,8 @@ NO_MODULE = (
     " there are not in these numbers. Pass the module, with batch= where none can be made up."
 )
 """A caveat of weights whose forward was not seen."""
+NO_NULL = "null: layers of the untrained network are not compared, of {0}: {1}."
+"""A caveat of a null of which nothing can be compared."""
 AS_STORED = (
     "of the weights as stored, without factors of the forward such as L^-1/2 (diagnose({{L: model, ...}}) of"
     " loaded modules has them), {}"
