@@ -220,5 +220,5 @@ def test_limits_that_networks_suggest_stay(activation, regime, weights):
     kept_numbers.check(
         "diagnoses",
         f"offset: {activation}, {regime}, {weights}",
-        (found.depths, kept_numbers.said(str(found))),
+        (found.depths, kept_numbers.said(", ".join(map(repr, vars(found).values())))),
     )

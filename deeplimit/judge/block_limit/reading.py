@@ -160,22 +160,68 @@ def check_inputs(batch: Batch, x: Any, name: str = "x") -> None:
 
 
 def _in_a_row(model: nn.Sequential, x: Any, name: str) -> Stack:
-    """Return the stack of a module that is the list of its blocks itself."""
-    if not isinstance(x, Tensor) or not x.is_floating_point():
+    """Return the stack of a module that is the list of its blocks itself, with a stem and a head or without.
+
+    These change the shape of what they are given; the blocks are the longest run of one class that does not.
+    """
+    if not isinstance(x, Tensor):
         raise TypeError(
             f"{name} must be a tensor of floating-point states for a list of blocks, got {named(x)}."
         )
-    blocks = tuple(model)
-    states = [x.detach()]
+    blocks, states = tuple(model), [x.detach()]
     for block in blocks:
         with noted(f"deeplimit called {type(block).__name__} with {named(states[-1])}."):
             states.append(block(states[-1].clone()))
-        if not isinstance(states[-1], Tensor) or states[-1].shape != states[0].shape:
-            raise ValueError(
-                f"blocks must return states of the shape {tuple(states[0].shape)} that they are given; a"
-                f" {type(block).__name__} returned {named(states[-1])}."
-            )
-    return Stack(blocks, tuple(states))
+    if all(map(_same_state, states, states[1:])):
+        return Stack(blocks, tuple(states))
+    first, last = _run_of_blocks(blocks, states)
+    if last - first < LEAST_RUN:
+        changed = next(k for k in range(len(blocks)) if not _same_state(states[k], states[k + 1]))
+        raise ValueError(
+            f"blocks must return floating-point states of the shape that they are given; a"
+            f" {type(blocks[changed]).__name__} returned {named(states[changed + 1])} for"
+            f" {named(states[changed])}."
+        )
+    return Stack(blocks[first:last], tuple(states[first : last + 1]))
+
+
+LEAST_RUN = 2
+"""Of fewer blocks after a stem nobody can say that they are layers."""
+
+
+def _same_state(one: Any, other: Any) -> bool:
+    """Whether two values are floating-point tensors of one shape."""
+    tensors = isinstance(one, Tensor) and isinstance(other, Tensor) and other.is_floating_point()
+    return bool(tensors and one.is_floating_point() and one.shape == other.shape)
+
+
+def _run_of_blocks(blocks: Sequence[nn.Module], states: Sequence[Any]) -> tuple[int, int]:
+    """Return the longest run of blocks of one class that return states as they are given."""
+    best, first = (0, 0), 0
+    for k, block in enumerate(blocks):
+        if not _same_state(states[k], states[k + 1]):
+            first = k + 1
+        elif type(block) is not type(blocks[first]):
+            first = k
+        best = max(best, (first, k + 1), key=lambda run: run[1] - run[0])
+    return best
+
+
+@torch.no_grad()
+def with_its_blocks_apart(model: nn.Module, batch: Batch) -> nn.Module:
+    """Return an nn.Sequential of stem, blocks and head with the blocks in a list of their own.
+
+    Any other module is returned as it is.
+    """
+    if not isinstance(model, nn.Sequential) or batch.kwargs or len(batch.args) != 1:
+        return model
+    blocks, states = tuple(model), [batch.args[0]]
+    for block in blocks:
+        states.append(block(states[-1].clone()))
+    first, last = _run_of_blocks(blocks, states)
+    if last - first < LEAST_RUN or all(map(_same_state, states, states[1:])):
+        return model
+    return nn.Sequential(*blocks[:first], nn.Sequential(*blocks[first:last]), *blocks[last:])
 
 
 def _run(model: nn.Module, batch: Batch) -> None:

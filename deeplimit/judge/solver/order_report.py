@@ -225,10 +225,16 @@ def order(errors: Any, steps: Any, *, p: float = 2, confidence: float = 0.95) ->
     return _reported(evidence, judgement.code, judgement.rule, power, level)
 
 
+OF_SIZES = "Of steps of size dt on [0, T] give their number, T / dt."
+"""What to do with sizes of steps."""
+
+
 def read_steps(steps: Any, at_least: int) -> tuple[int, ...]:
     """Return numbers of steps as an increasing tuple of positive integers, refused if too few."""
     given = validation.entries(steps, "steps", "a list of integers such as [16, 32, 64]")
-    listed = tuple(validation.integer(each, "every number of steps", minimum=1) for each in given)
+    listed = tuple(
+        validation.integer(each, "every number of steps", minimum=1, hint=OF_SIZES) for each in given
+    )
     if len(listed) < at_least or any(later <= earlier for earlier, later in itertools.pairwise(listed)):
         raise ValueError(
             f"steps must be at least {at_least} increasing numbers, got {list(listed)}; try [16, 32, 64, 128,"

@@ -47,6 +47,16 @@ class FittedLimit:
     states: torch.Tensor | None = None
     null: FittedLimit | None = None
 
+    def __str__(self) -> str:
+        """Return the equation, what it was made from, and what to do with it."""
+        beside = ", beside untrained ones" if self.null is not None else ""
+        return (
+            f"{self.limit}\nfor networks of depths {', '.join(map(str, self.depths))}{beside};"
+            " .compare() measures their distance to it"
+        )
+
+    __repr__ = __str__
+
     def compare(self, x: torch.Tensor | None = None, **arguments: Any) -> CompareReport:
         """Measure how fast the trained networks' hidden states approach the limit with depth.
 

@@ -9,7 +9,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from deeplimit.judge.block_limit.reading import LINEAR, check_inputs, lists_of, read
+from deeplimit.judge.block_limit.reading import LINEAR, check_inputs, lists_of, read, with_its_blocks_apart
 from deeplimit.modules.trace.batches import as_batch
 from deeplimit.trained.diagnosis.layer_families import LEAST, SameLayersError, refuse_copies
 from deeplimit.trained.diagnosis.replaceable import Layers, Replaceable
@@ -78,6 +78,8 @@ class FunctionLayers(Replaceable):
         taken = as_batch(model, batch)
         check_inputs(taken, batch, "batch")
         self.model = copy.deepcopy(model).eval().requires_grad_(False)
+        if layers is None:
+            self.model = with_its_blocks_apart(self.model, taken)
         self.where = _list_of(self.model, layers)
         self.left_out = {}
         blocks = lists_of(self.model)[self.where]
