@@ -761,3 +761,29 @@ def test_a_module_of_float32_is_solved_in_float64_and_left_as_it_is():
     report = dl.check_solver("rk4", field, torch.ones(3, 2))
     assert (report.verdict, report.documented) == ("documented order", 4.0)
     assert field.linear.weight.dtype == torch.float32
+
+
+def blowing_up(equation, x, brownian, times):
+    for before, after in itertools.pairwise(times):
+        x = x + (after - before) * (x - x**3) + 2**0.5 * brownian(before, after)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("steps", "advised"), [((2, 4, 8, 16), "steps=(8, 16, 32, 64)"), ((8, 16, 32), "paths=2048")]
+)
+def test_where_a_scheme_blows_up_on_a_few_paths_finer_steps_are_advised(steps, advised):
+    """Euler's scheme for h - h^3: at 4 steps one path of some thousands makes up the mean of the square."""
+    equation = dl.SDE(drift=lambda t, h: h - h**3, diffusion=lambda t, h, dB: 2**0.5 * dB, noise="additive")
+    report = dl.check_solver(
+        blowing_up,
+        equation,
+        0.5 * torch.ones(1, 1, dtype=torch.float64),
+        order=1,
+        kind="weak",
+        steps=steps,
+        functions={"square": lambda h: h[:, 0] ** 2},
+        paths=4096 if steps[0] == 2 else 512,
+    )
+    assert report.verdict == "cannot tell"
+    assert advised in report.headline
