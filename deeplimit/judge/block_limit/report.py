@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, final
 
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 SAME_POWER = 0.03
 """Powers of |h| this close to 0 or 1 are read as these: random blocks move them by .02."""
 PerLag = Annotated[np.ndarray, Shape("lags")]
+
+
+def _above_its_error(mean: tuple[float, float]) -> str:
+    value, error = mean
+    return f"{value:.3g}" if value >= error else f"< {error:.1g}"
 
 
 @final
@@ -165,13 +171,20 @@ class IdentifiedLimit(Report):
         drawn = f"{self.draws} networks per depth, {self.confidence:.0%} intervals, seed {self.seed}"
         return [("blocks of", self.model), ("", f"{drawn}, {self.seconds:.1f} s")]
 
+    @property
+    def _means(self) -> list[tuple[float, float]]:
+        """The means of sums, each with the error of a mean over the networks."""
+        errors = self.fluctuations / math.sqrt(self.draws)
+        return [*zip(self.drifts.tolist(), errors.tolist(), strict=True)]
+
     def _table(self) -> Table:
         return Table(
             (
                 Column("depth", self.depths),
                 Column("update", self.update_sizes, ".3g"),
                 Column("fluctuation of sum", self.fluctuations, ".3g"),
-                Column("mean of sum", self.drifts, ".3g"),
+                # No larger than the error of a mean over the networks, it is not resolved.
+                Column("mean of sum", self._means, _above_its_error, number=operator.itemgetter(0)),
                 Column(
                     "sum / independent sum",
                     [None if math.isnan(each) else each for each in self.alignments],
