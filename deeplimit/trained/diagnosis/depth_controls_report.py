@@ -44,6 +44,11 @@ MOSTLY_NOISE = (
     " and the evaluation sees no more of them. That says nothing of an ODE"
 )
 """What `TREND` means where noise has more than half of the squares, as in untrained networks."""
+OPEN = (
+    "cannot tell: neither the trend alone nor new noise does as well, but both are those of single entries,"
+    " and hidden units may stand in another order in every layer"
+)
+"""What it means that no control does as well where entries have no counterpart in the next layer."""
 UNMATCHED = (
     "Trend and noise are those of single entries. The same network with its hidden units in another order in"
     " each layer, or its heads rotated, has another trend and more noise: before new noise is said to do"
@@ -132,6 +137,8 @@ class DepthControls(Report):
     @property
     def headline(self) -> str:
         """The reading in words."""
+        if self.reading in ("", MOVED, ORDER) and UNMATCHED in self.reservations:
+            return f"{OPEN}."
         mostly_noise = self.reading == TREND and min(self.noise_share.values(), default=0.0) > 0.5
         return f"{MOSTLY_NOISE if mostly_noise else READINGS[self.reading]}."
 
