@@ -121,3 +121,23 @@ def test_in_training_a_factor_may_stand_before_the_velocity_or_after_it():
         assert abs(branch.size.exponent + 0.5) < 0.1
         found.append((branch.size.exponent, branch.change[0].exponent, stream.sum[0].exponent))
     assert found[0] == pytest.approx(found[1], abs=1e-4)
+
+
+@pytest.mark.parametrize(("power", "verdict"), [(0.0, "cannot tell"), (1.0, "not as expected")])
+def test_features_that_velocities_fill_are_not_judged(power, verdict):
+    """Velocities of ten layers, in networks of 4 to 16: the changes of layers arrive ever more completely."""
+    with seeded(0):
+        report = dl.check_training(
+            lambda depth: Momentum(depth, averaged, depth**-1.0),
+            [4, 8, 16],
+            optimizer=lambda model, depth: torch.optim.Adam(
+                model.parameters(), lr=1e-3 * (depth / 4) ** power, eps=1e-8 * depth**-1.0
+            ),
+            batch=BATCH,
+            expected="completep",
+            steps=(1,),
+            seeds=2,
+        )
+    found = [each for each in report.findings if each.about == "feature change"]
+    assert report.streams[0].change[0].exponent > 0.4
+    assert bool(found) is (verdict == "not as expected")

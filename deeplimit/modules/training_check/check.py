@@ -24,9 +24,11 @@ from deeplimit.modules.training_check.judgement import (
     diverged,
     judged,
     measured_findings,
+    memories,
     outgrown,
     undecided,
     verdict_of,
+    while_velocities_fill,
 )
 from deeplimit.modules.training_check.learning_rate import unsaturated
 from deeplimit.modules.training_check.rates import against_rule, parameter_scalings
@@ -185,6 +187,8 @@ def check_training(
         # From zero, a branch is linear in its first step, and under SGD far less nonlinear than another.
         bends = counted[-1] > 1 and kind in ADAM_LIKE
         branches, streams = judged(branches, streams, rule, tolerance, bends=bends)
+        filling = {} if start is None else memories(start.branches)
+        streams = while_velocities_fill(checked, streams, filling, tolerance)
         set_wrong = against_rule(checked, settings, kind, rule)
         rates_right = rule.rate(kind) is not None and all(each.about != "learning rate" for each in set_wrong)
         findings = [

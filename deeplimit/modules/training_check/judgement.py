@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from deeplimit.common.verdict import DepthVerdict
+from deeplimit.modules.depth_check.scaling import BranchScaling
 from deeplimit.modules.training_check.findings import TrainingFinding, goes, many, power, times
 from deeplimit.modules.training_check.one_network import AfterSteps
 from deeplimit.modules.training_check.rule import TrainingRule
@@ -46,6 +47,39 @@ def judged(
         )
         for branch in branches
     ), tuple(dataclasses.replace(stream, change=last(stream.change, 0.0)) for stream in streams)
+
+
+def memories(branches: Sequence[BranchScaling]) -> dict[int, float]:
+    """Return, by stream, the largest share that a velocity keeps of itself from layer to layer."""
+    found: dict[int, float] = {}
+    for branch in branches:
+        found[branch.stream] = max((found.get(branch.stream, 0.0), *branch.kept))
+    return {stream: kept for stream, kept in found.items() if 0 < kept < 1}
+
+
+def while_velocities_fill(
+    depths: Sequence[int], streams: Sequence[StreamTransfer], kept: Mapping[int, float], tolerance: float
+) -> tuple[StreamTransfer, ...]:
+    """Return streams of which an exponent is not judged that velocities of so few layers may have made.
+
+    Of what a layer adds to a velocity that keeps the share k, the last state of L layers has, in the mean,
+    the part c(L) = 1 - (1 - k^L) / (L (1 - k)). Changes that layers have in common grow with c(L), too.
+    """
+
+    def part(depth: int, share: float) -> float:
+        return 1 - (1 - share**depth) / (depth * (1 - share))
+
+    found = []
+    for stream in streams:
+        share, change = kept.get(stream.stream), stream.change[-1]
+        if share is not None and change.agrees is False and change.exponent is not None and depths[0] > 1:
+            grows = math.log(part(depths[-1], share) / part(depths[0], share))
+            most = grows / math.log(depths[-1] / depths[0]) + tolerance
+            if 0 < change.exponent <= most:
+                last = dataclasses.replace(change, agrees=None)
+                stream = dataclasses.replace(stream, change=(*stream.change[:-1], last))  # noqa: PLW2901
+        found.append(stream)
+    return tuple(found)
 
 
 def _wanted(branch: BranchTransfer, rule: TrainingRule) -> float:
