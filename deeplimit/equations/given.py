@@ -90,7 +90,9 @@ class SDE(SDELimit):
 
     @by_default
     def __post_init__(self) -> None:
-        validation.function(self.drift, "drift", "a function of time and states")
+        validation.function(
+            self.drift, "drift", "a function of time and states, lambda t, h: 0.0 where there is none"
+        )
         validation.function(self.diffusion, "diffusion", "a function of time, states and increments")
         if self.solution is not None:
             validation.function(self.solution, "solution", "a function of time, initial states and B_t")
