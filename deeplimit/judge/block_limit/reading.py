@@ -168,10 +168,7 @@ def _in_a_row(model: nn.Sequential, x: Any, name: str) -> Stack:
         raise TypeError(
             f"{name} must be a tensor of floating-point states for a list of blocks, got {named(x)}."
         )
-    blocks, states = tuple(model), [x.detach()]
-    for block in blocks:
-        with noted(f"deeplimit called {type(block).__name__} with {named(states[-1])}."):
-            states.append(block(states[-1].clone()))
+    blocks, states = _states_of(model, x.detach())
     if all(map(_same_state, states, states[1:])):
         return Stack(blocks, tuple(states))
     first, last = _run_of_blocks(blocks, states)
@@ -183,6 +180,15 @@ def _in_a_row(model: nn.Sequential, x: Any, name: str) -> Stack:
             f" {named(states[changed])}."
         )
     return Stack(blocks[first:last], tuple(states[first : last + 1]))
+
+
+def _states_of(model: nn.Sequential, x: Tensor) -> tuple[tuple[nn.Module, ...], list[Any]]:
+    """Return the children of an nn.Sequential, and what each is given, the output last."""
+    blocks, states = tuple(model), [x]
+    for block in blocks:
+        with noted(f"deeplimit called {type(block).__name__} with {named(states[-1])}."):
+            states.append(block(states[-1].clone()))
+    return blocks, states
 
 
 LEAST_RUN = 2
@@ -215,9 +221,7 @@ def with_its_blocks_apart(model: nn.Module, batch: Batch) -> nn.Module:
     """
     if not isinstance(model, nn.Sequential) or batch.kwargs or len(batch.args) != 1:
         return model
-    blocks, states = tuple(model), [batch.args[0]]
-    for block in blocks:
-        states.append(block(states[-1].clone()))
+    blocks, states = _states_of(model, batch.args[0])
     first, last = _run_of_blocks(blocks, states)
     if last - first < LEAST_RUN or all(map(_same_state, states, states[1:])):
         return model
