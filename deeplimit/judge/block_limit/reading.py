@@ -188,6 +188,11 @@ def _states_of(model: nn.Sequential, x: Tensor) -> tuple[tuple[nn.Module, ...], 
     for block in blocks:
         with noted(f"deeplimit called {type(block).__name__} with {named(states[-1])}."):
             states.append(block(states[-1].clone()))
+        if not isinstance(states[-1], Tensor):
+            raise ValueError(
+                f"blocks must return states, as tensors; a {type(block).__name__} returned"
+                f" {named(states[-1])}."
+            )
     return blocks, states
 
 
