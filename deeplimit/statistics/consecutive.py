@@ -511,6 +511,10 @@ def _spacing(depths: np.ndarray, logs: np.ndarray, coherence: Coherence) -> np.n
     return factor
 
 
+LARGEST_LOG = 300.0
+"""Logarithms of squares beyond this have no number, nor the ratios of two of them."""
+
+
 def paired_floor(
     depths: np.ndarray,
     distances: np.ndarray,
@@ -538,17 +542,21 @@ def paired_floor(
     octave = math.log(depths[-1] / depths[-2])
     near = np.append(near, near[-1] - (order.rate if rate is None else rate) * octave)
     near_influence = np.column_stack([near_influence, near_influence[:, -1]])
-    ratio, rise = np.exp(2 * (far - near)), np.exp(2 * (far[-1] - near))
-    influence = 2 * (far_influence - near_influence) * ratio
-    count = len(influence)
+    # e²/|d|² = κ² + share e_m²/|d|², each divided by its left side, since sizes may differ by any factor.
+    logs_of_ratio, fall = 2 * (far - near), 2 * (far[-1] - far)
+    if max(np.abs(logs_of_ratio).max(), np.abs(fall).max()) > LARGEST_LOG:
+        return None
+    design = np.stack([np.exp(-logs_of_ratio), np.exp(fall)], axis=1)
+    influence = 2 * (far_influence - near_influence)
+    count, levels = influence.shape
     low, high = order.interval(0.95) if rate is None else (rate, rate)
-    extrapolated = 2 * octave * (high - low) / 3.92 * ratio[-1]
-    model = np.diag((DRIFT * ratio) ** 2 * ANCHOR / depths)
+    extrapolated = 2 * octave * (high - low) / 3.92
+    model = np.diag(DRIFT**2 * ANCHOR / depths)
     model[-1, -1] += extrapolated**2
-    model += np.diag((2 * order.scatter * ratio) ** 2) if exact else 0.0
+    model += (2 * order.scatter) ** 2 * np.eye(levels) if exact else 0.0
     sampling = influence.T @ influence / (count - 1) / count
-    data = CorrelatedData.of(ratio, (model if exact else sampling + model)[None])
-    fit = data.regress(np.stack([np.ones(len(ratio)), rise], axis=1), np.zeros((1, len(ratio))))
+    data = CorrelatedData.of(np.ones(levels), (model if exact else sampling + model)[None])
+    fit = data.regress(design, np.zeros((1, levels)))
     share, error = float(fit.coefficients[0, 1, 0]), math.sqrt(float(fit.covariances[0, 1, 1]))
     if share < -SURE * error:  # distances fall faster than their own differences: not of one power
         return None

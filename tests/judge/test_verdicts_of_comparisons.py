@@ -50,6 +50,8 @@ NEARLY_FLAT = {
     "last_slope_error": 1e-6,
 }
 GROWN = {"interval": (-0.3, 0.3), "fallen": -0.5, "last_slope_error": 0.01}
+AWAY = {"last_slope": -0.5, "previous_slope": -0.5}
+FASTER = {"last_slope": -5.0, "previous_slope": -4.0, "fallen": -10.0, "deepest": 1e6}
 
 
 @pytest.mark.parametrize(
@@ -66,11 +68,15 @@ GROWN = {"interval": (-0.3, 0.3), "fallen": -0.5, "last_slope_error": 0.01}
         ({**GROWN, "last_slope": 0.03}, "cannot tell", "may_not_fall"),
         ({**GROWN, "fallen": 0.1, "last_slope": -0.03}, "cannot tell", "may_not_fall"),
         ({**GROWN, "last_slope": -0.1, "previous_slope": -0.5}, "cannot tell", "grows_ever_more_slowly"),
-        (
-            {**GROWN, "last_slope": -0.4, "previous_slope": -0.5},
-            "does not converge",
-            "has_grown_and_is_level",
-        ),
+        ({**GROWN, "last_slope": -0.4, "previous_slope": -0.5}, "does not converge", "goes_away"),
+        ({**GROWN, **AWAY}, "does not converge", "goes_away"),
+        ({**GROWN, **AWAY, "is_settling": False}, "does not converge", "goes_away"),
+        ({**GROWN, **AWAY, "depths": 3}, "does not converge", "has_grown_and_is_level"),
+        # Slower from depth to depth, and faster: the latter from an error that steps of a size make.
+        ({**GROWN, **AWAY, "previous_slope": -0.8}, "does not converge", "has_grown_and_is_level"),
+        ({**GROWN, **FASTER, "is_settling": False}, "does not converge", "goes_away"),
+        ({**GROWN, **FASTER, "is_settling": False, "deepest": 1e20}, "cannot tell", "is_still_moving"),
+        ({**GROWN, **FASTER, "is_settling": False, "previous_slope": -5.5}, "cannot tell", "is_still_moving"),
         # The slope may fall to 0.45 of the one before: here to -0.225, two standard errors of 0.01 aside.
         ({**GROWN, "last_slope": -0.2, "previous_slope": -0.5}, "cannot tell", "grows_ever_more_slowly"),
         (

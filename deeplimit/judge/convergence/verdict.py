@@ -29,6 +29,15 @@ CONVERGES, DOES_NOT, CANNOT_TELL = ConvergenceVerdict
 FLAT = 0.05
 """Errors do not fall if the whole interval of the order lies below this, or below half the predicted order.
 """
+GROWS, STEEPEST, STEADY, LEAST_GROWN = 0.05, -1.1, 0.7, 4
+"""Power of the depth by which errors surely grow; the most with which updates of one size, all aligned, make
+them grow, -1, with room for noise; how much of the slope before the deepest one has; and depths for that.
+Near a maximum the slope is at most .45 of the one before where depths double.
+"""
+HUGE = 1e10
+"""Error of the coarsest network beyond which its steps are unstable: (s/L)^L of L = 16 layers at stiffness s,
+which grows up to L = s/e, has passed this before it grows at three depths more.
+"""
 FLAT_GAP = 0.25
 """The same where a right limit leaves no error at all, and so none that could fall slowly at first."""
 CERTAIN = 0.999
@@ -163,6 +172,19 @@ class Evidence:
         return self.fallen + 4 * self.fallen_error <= 0
 
     @property
+    def goes_away(self) -> bool:
+        """Whether errors grow from depth to depth, by a power of it that does not become less, or faster.
+
+        Where two contributions cancel in part, errors grow more slowly before they fall. Where depths are too
+        small for a stiff equation they grow faster than by a power, but from coarsest ones beyond `HUGE`.
+        """
+        last, before, noise = self.last_slope, self.previous_slope, 4 * self.last_slope_error
+        grows = self.grown and self.depths >= LEAST_GROWN and max(last + noise, before) < -GROWS
+        by_a_power = last <= STEADY * before and min(last, before) - noise > STEEPEST
+        faster = last <= before and self.deepest < HUGE * math.exp(-self.fallen)
+        return grows and (by_a_power or faster)
+
+    @property
     def is_level(self) -> bool:
         """Whether errors change by less than LEVEL over all depths, and between the deepest three.
 
@@ -275,6 +297,8 @@ def rules(e: Evidence) -> verdict.RuleByRule[ConvergenceVerdict]:
     yield DOES_NOT, "stays_apart", e.apart > APART or e.apart_by_paths > APART_BY_PATHS
     # Errors fall steeply, and by no power law: the depths are too small for the equation.
     yield CANNOT_TELL, "is_far_from_a_power_law", e.is_uncertain and e.last_slope > FLAT_GAP
+    # Networks come to no limit from which they go away, as far as all depths show it.
+    yield DOES_NOT, "goes_away", e.goes_away
     # What the networks tend to is not in sight: at more depth they may come to the limit.
     yield CANNOT_TELL, "is_still_moving", not e.is_settling and verdict.first(_another_limit, e) is not None
     # Errors may be passing a maximum, where two contributions cancel in part; level ones do not.
@@ -380,7 +404,7 @@ def failed_preconditions(m: Measured) -> verdict.RuleByRule[ConvergenceVerdict]:
     """Yield the rules by which no order can be fitted."""
     lost, largest, deepest = m.diverged, float(m.errors.max()), float(m.errors[-1])
     # Most paths of the deepest network were lost, fewer at less depth, and none by the limit.
-    deep_ones = bool(lost[-1] > m.paths / 2 and lost[0] < lost[-1])
+    deep_ones = bool(lost[-1] > m.paths / 2 and lost[0] < lost[-1] and not HUGE < m.errors[0] < math.inf)
     yield DOES_NOT, "deep_networks_diverge", deep_ones and not m.limit_lost
     # Averages over the other paths would mislead.
     yield CANNOT_TELL, "some_paths_diverge", bool(lost.any())

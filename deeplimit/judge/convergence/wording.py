@@ -147,6 +147,10 @@ OF_THE_FIT: Sentences[Evidence] = {
         f"{e.what} still fall, with slope {e.last_slope:.2f} between the deepest two, but by no power law"
         " in sight: the depths are too small for this equation; deeper networks would tell"
     ),
+    "goes_away": lambda e: (
+        f"{e.what} grow with depth, like depth^{-e.last_slope:.2f} between the deepest two and no less than"
+        " before, so the networks go away from this limit"
+    ),
     "is_still_moving": lambda e: (
         f"{e.what} do not fall, but the networks have not settled: from depth to depth they change as much,"
         " or hardly less, so they may yet come to the limit; deeper networks would tell"
