@@ -172,19 +172,6 @@ class Evidence:
         return self.fallen + 4 * self.fallen_error <= 0
 
     @property
-    def goes_away(self) -> bool:
-        """Whether errors grow from depth to depth, by a power of it that does not become less, or faster.
-
-        Where two contributions cancel in part, errors grow more slowly before they fall. Where depths are too
-        small for a stiff equation they grow faster than by a power, but from coarsest ones beyond `HUGE`.
-        """
-        last, before, noise = self.last_slope, self.previous_slope, 4 * self.last_slope_error
-        grows = self.grown and self.depths >= LEAST_GROWN and max(last + noise, before) < -GROWS
-        by_a_power = last <= STEADY * before and min(last, before) - noise > STEEPEST
-        faster = last <= before and self.deepest < HUGE * math.exp(-self.fallen)
-        return grows and (by_a_power or faster)
-
-    @property
     def is_level(self) -> bool:
         """Whether errors change by less than LEVEL over all depths, and between the deepest three.
 
@@ -297,8 +284,14 @@ def rules(e: Evidence) -> verdict.RuleByRule[ConvergenceVerdict]:
     yield DOES_NOT, "stays_apart", e.apart > APART or e.apart_by_paths > APART_BY_PATHS
     # Errors fall steeply, and by no power law: the depths are too small for the equation.
     yield CANNOT_TELL, "is_far_from_a_power_law", e.is_uncertain and e.last_slope > FLAT_GAP
-    # Networks come to no limit from which they go away, as far as all depths show it.
-    yield DOES_NOT, "goes_away", e.goes_away
+    # Errors grow from depth to depth by a power of it that does not become less. Where two contributions
+    # cancel in part, they grow more slowly before they fall.
+    last, before, noise = e.last_slope, e.previous_slope, 4 * e.last_slope_error
+    grows = e.depths >= LEAST_GROWN and max(last + noise, before) < -GROWS and e.grown
+    by_a_power = last <= STEADY * before and min(last, before) - noise > STEEPEST
+    # Or faster: so they do where depths are too small for a stiff equation, too, but from larger ones.
+    faster = last <= before and e.deepest < HUGE * math.exp(-e.fallen)
+    yield DOES_NOT, "goes_away", grows and (by_a_power or faster)
     # What the networks tend to is not in sight: at more depth they may come to the limit.
     yield CANNOT_TELL, "is_still_moving", not e.is_settling and verdict.first(_another_limit, e) is not None
     # Errors may be passing a maximum, where two contributions cancel in part; level ones do not.
