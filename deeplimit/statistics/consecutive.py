@@ -512,7 +512,7 @@ def _spacing(depths: np.ndarray, logs: np.ndarray, coherence: Coherence) -> np.n
 
 
 LARGEST_LOG = 300.0
-"""Logarithms of squares beyond this have no number, nor the ratios of two of them."""
+"""Of squares with larger logarithms, products of two have no number in float64."""
 
 
 def paired_floor(

@@ -312,4 +312,7 @@ def test_an_error_names_the_blocks_between_an_embedding_and_a_head():
     x, how = torch.ones(1, WIDTH), {"depths": [2, 4, 8], "draws": 20}
     with pytest.raises(TypeError, match=r"lambda depth: factory\(depth\)\.trunk"):
         dl.stability(WithTrunk, x=x, **how)
+    with pytest.raises(TypeError) as raised:  # which of two lists are the layers, nobody knows
+        dl.stability(lambda depth: nn.ModuleDict({"a": WithTrunk(depth), "b": WithTrunk(depth)}), x=x, **how)
+    assert "lambda depth" not in str(raised.value)
     assert dl.stability(lambda depth: WithTrunk(depth).trunk, x=x, **how).draws == 20

@@ -186,3 +186,20 @@ def test_a_profile_within_three_times_is_told_from_scatter_by_further_draws():
     assert differ([draws * np.arange(1, 7) ** -0.5])
     assert not differ([draws[:1]])
     assert not differ([draws * 0])
+
+
+def test_sizes_of_weights_of_few_entries_explain_no_scatter():
+    """A layer's size is its weight's, times a number that scatters by a hundredth as much."""
+    random, depths = np.random.default_rng(0), [4, 8, 16, 32]
+    drawn = [np.exp(0.5 * random.normal(size=depth)) for depth in depths]
+    weights = [each / np.sqrt(np.mean(each**2)) for each in drawn]
+    sizes = [each * np.exp(0.005 * random.normal(size=len(each))) for each in weights]
+
+    def length(entries):
+        weighed = [[(size, entries) for size in row] for row in weights]
+        found = fit(depths, sizes, 0.95, weighed=weighed)
+        return found.high - found.low
+
+    alone = fit(depths, sizes, 0.95)
+    assert length(10_000) < 0.3 * (alone.high - alone.low)
+    assert length(4) > 0.7 * (alone.high - alone.low)

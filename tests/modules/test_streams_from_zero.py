@@ -51,6 +51,23 @@ def test_what_starts_at_zero_is_measured_at_the_size_of_the_input(kind, bias, po
     assert {stream.meaning for stream in report.streams} <= {"finite clock", "identity"}
 
 
+class Outside(Hamiltonian):
+    """Weights that end a branch, with biases, at exponent 1: what starts at zero comes to ever less."""
+
+    def forward(self, x):
+        y = self.start(x)
+        for a, b in zip(self.a, self.b, strict=True):
+            y = y + self.step * a(torch.tanh(x))
+            x = x + self.step * b(torch.tanh(y))
+        return x
+
+
+def test_a_stream_that_starts_at_zero_has_nothing_that_could_be_forgotten():
+    report = dl.check_depth(lambda depth: Outside(depth, 1.0), [*DEPTHS, 64], batch=X, expected=1.0)
+    assert report.verdict == "as expected"
+    assert report.streams[1].growth[-1] < 0.5 * report.streams[1].growth[0]
+
+
 @pytest.mark.parametrize("further", [0.5, -0.5])
 def test_a_wrong_factor_beside_it_is_found(further):
     report = dl.check_depth(lambda depth: Hamiltonian(depth, 0.5, further), DEPTHS, batch=X, expected=0.5)

@@ -148,8 +148,8 @@ OF_THE_FIT: Sentences[Evidence] = {
         " in sight: the depths are too small for this equation; deeper networks would tell"
     ),
     "goes_away": lambda e: (
-        f"{e.what} grow with depth, like depth^{-e.last_slope:.2f} between the deepest two and no less than"
-        " before, so the networks go away from this limit"
+        f"{e.what} grow with depth, like depth^{-e.last_slope:.2f} between the deepest two and hardly less"
+        " before that, so the networks go away from this limit"
     ),
     "is_still_moving": lambda e: (
         f"{e.what} do not fall, but the networks have not settled: from depth to depth they change as much,"
