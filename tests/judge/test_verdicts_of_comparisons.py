@@ -51,7 +51,7 @@ NEARLY_FLAT = {
 }
 GROWN = {"interval": (-0.3, 0.3), "fallen": -0.5, "last_slope_error": 0.01}
 AWAY = {"last_slope": -0.5, "previous_slope": -0.5}
-FASTER = {"last_slope": -5.0, "previous_slope": -4.0, "fallen": -10.0, "deepest": 1e6}
+FASTER = {"last_slope": -5.0, "previous_slope": -4.0, "fallen": -10.0, "deepest": 1e6, "coarsest": 16}
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,7 @@ FASTER = {"last_slope": -5.0, "previous_slope": -4.0, "fallen": -10.0, "deepest"
         ({**GROWN, **AWAY, "previous_slope": -0.8}, "does not converge", "has_grown_and_is_level"),
         ({**GROWN, **FASTER, "is_settling": False}, "does not converge", "goes_away"),
         ({**GROWN, **FASTER, "is_settling": False, "deepest": 1e20}, "cannot tell", "is_still_moving"),
+        ({**GROWN, **FASTER, "is_settling": False, "coarsest": 1}, "cannot tell", "is_still_moving"),
         ({**GROWN, **FASTER, "is_settling": False, "previous_slope": -5.5}, "cannot tell", "is_still_moving"),
         # The slope may fall to 0.45 of the one before: here to -0.225, two standard errors of 0.01 aside.
         ({**GROWN, "last_slope": -0.2, "previous_slope": -0.5}, "cannot tell", "grows_ever_more_slowly"),

@@ -34,9 +34,11 @@ GROWS, STEEPEST, STEADY, LEAST_GROWN = 0.05, -1.1, 0.7, 4
 them grow, -1, with room for noise; how much of the slope before the deepest one has; and depths for that.
 Near a maximum the slope is at most .45 of the one before where depths double.
 """
-HUGE = 1e10
-"""Error of the coarsest network beyond which its steps are unstable: (s/L)^L of L = 16 layers at stiffness s,
-which grows up to L = s/e, has passed this before it grows at three depths more.
+UNSTABLE = 7.7
+"""Error of the coarsest network, to the power 1/L, beyond which its steps are unstable.
+
+At stiffness s errors are (s/L)^L, and steepen up to L = s/e². Where they do so over three doublings, s/L is at
+least 8 e² = 59 at the coarsest depth. The root of that leaves room for states of which a small part is stiff.
 """
 FLAT_GAP = 0.25
 """The same where a right limit leaves no error at all, and so none that could fall slowly at first."""
@@ -128,6 +130,7 @@ class Evidence:
         own: whether a theorem pairs network and limit.
         movement: how far the limit moves, where that was looked at.
         unseen: the share of weights, as functions of time, that lines between the deepest layers leave.
+        coarsest: the smallest number of layers.
     """
 
     depths: int
@@ -165,6 +168,7 @@ class Evidence:
     unseen: float = 0.0
     own: bool = True
     movement: float = math.inf
+    coarsest: int = 1
 
     @property
     def grown(self) -> bool:
@@ -228,6 +232,7 @@ class Evidence:
         slopes, slope_errors = local_slopes(estimates)
         return cls(
             depths=len(estimates.depths),
+            coarsest=int(estimates.depths[0]),
             interval=fit.interval(levels.usual),
             sure_upper=fit.interval(levels.certain)[1],
             floor=floor,
@@ -290,7 +295,8 @@ def rules(e: Evidence) -> verdict.RuleByRule[ConvergenceVerdict]:
     grows = e.depths >= LEAST_GROWN and max(last + noise, before) < -GROWS and e.grown
     by_a_power = last <= STEADY * before and min(last, before) - noise > STEEPEST
     # Or faster: so they do where depths are too small for a stiff equation, too, but from larger ones.
-    faster = last <= before and e.deepest < HUGE * math.exp(-e.fallen)
+    coarsest = math.log(e.deepest) - e.fallen if 0 < e.deepest < math.inf else math.inf
+    faster = last <= before and coarsest < e.coarsest * math.log(UNSTABLE)
     yield DOES_NOT, "goes_away", grows and (by_a_power or faster)
     # What the networks tend to is not in sight: at more depth they may come to the limit.
     yield CANNOT_TELL, "is_still_moving", not e.is_settling and verdict.first(_another_limit, e) is not None
@@ -397,7 +403,9 @@ def failed_preconditions(m: Measured) -> verdict.RuleByRule[ConvergenceVerdict]:
     """Yield the rules by which no order can be fitted."""
     lost, largest, deepest = m.diverged, float(m.errors.max()), float(m.errors[-1])
     # Most paths of the deepest network were lost, fewer at less depth, and none by the limit.
-    deep_ones = bool(lost[-1] > m.paths / 2 and lost[0] < lost[-1] and not HUGE < m.errors[0] < math.inf)
+    # Steps that are too large for the equation make errors that large at the coarsest depth already.
+    unstable = m.depths[0] * math.log(UNSTABLE) < math.log(max(m.errors[0], 1e-300)) < math.inf
+    deep_ones = bool(lost[-1] > m.paths / 2 and lost[0] < lost[-1] and not unstable)
     yield DOES_NOT, "deep_networks_diverge", deep_ones and not m.limit_lost
     # Averages over the other paths would mislead.
     yield CANNOT_TELL, "some_paths_diverge", bool(lost.any())
