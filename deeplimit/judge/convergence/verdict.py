@@ -37,8 +37,9 @@ Near a maximum the slope is at most .45 of the one before where depths double.
 UNSTABLE = 7.7
 """Error of the coarsest network, to the power 1/L, beyond which its steps are unstable.
 
-At stiffness s errors are (s/L)^L, and steepen up to L = s/e². Where they do so over three doublings, s/L is at
-least 8 e² = 59 at the coarsest depth. The root of that leaves room for states of which a small part is stiff.
+At stiffness s errors are (s/L)^L, and steepen up to L = s/e². Where they do so over three doublings, s/L is
+at least 8 e² = 59 at the coarsest depth. The root of that leaves room for states of which a small part is
+stiff.
 """
 FLAT_GAP = 0.25
 """The same where a right limit leaves no error at all, and so none that could fall slowly at first."""
