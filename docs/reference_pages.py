@@ -6,6 +6,7 @@ A bullet of that list is a group, whose pages name each other. mkdocs calls `on_
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ OVERVIEW = Path(__file__).parent / "reference.md"
 SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
 GROUP = re.compile(r"^- ([^:\n]+):\s((?:.|\n(?!\n|- ))*)", re.MULTILINE)
 NAME = re.compile(r"\[`[^`]*`\]\[deeplimit\.([\w.]+)\]")
+log = logging.getLogger("mkdocs.hooks.reference_pages")
+"""A strict build stops at what is told here."""
 
 
 def groups() -> Iterator[tuple[str, str, list[str]]]:
@@ -62,3 +65,10 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
         for name in names:
             files.append(File.generated(config, address(name), content=content(name, section, group, names)))
     return files
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Warn of a page of a name that does not show its source."""
+    if page.file.src_uri.startswith("reference/") and "mkdocstrings-source" not in html:
+        log.warning("%s does not show the source", page.file.src_uri)
+    return html
