@@ -97,3 +97,17 @@ def test_a_young_equation_with_too_much_noise_is_refused_at_first_sizes(width, h
     wrong = dl.compare(network, dataclasses.replace(limit, noise_scale=1.1 * limit.noise_scale), **given)
     assert (wrong.verdict, wrong.rule) == ("does not converge", "stays_apart")
     assert dl.compare(network, limit, **given).verdict != "does not converge"
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "converges"), (1.005, "does not converge")])
+@pytest.mark.parametrize(("paths", "seed"), [(40, 31), (256, 12)])
+def test_smooth_weights_of_which_one_path_makes_up_the_mean_are_decided(paths, seed, factor, verdict):
+    """Differences expand in powers of the depth on every path: "cannot tell" in 55 of 55 such calls."""
+    make, weights = dl.res2, dl.SmoothGaussian(1.0)
+    wrong = make(4, lambda x: factor * x, weights=weights).limit()
+    report = dl.compare(
+        make(4, "identity", weights=weights), wrong, depths=[16, 32, 64, 128, 256], paths=paths, seed=seed
+    )
+    assert max(report.kurtosis) > paths / 2
+    assert report.verdict == verdict
+    assert factor != 1.0 or report.rate_interval[0] < 1.0 < report.rate_interval[1]
