@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol, final
 
 import numpy as np
+from scipy.special import ndtri
 
 from deeplimit.signal.layer_time import Curve
 from deeplimit.statistics.power_law import (
@@ -23,6 +24,7 @@ from deeplimit.statistics.power_law import (
     Fit,
     StudentMixture,
     fit_rate,
+    slopes_between,
 )
 from deeplimit.theory import Growth
 
@@ -138,6 +140,12 @@ def of_time(averages: Averages, curve: Curve, residual_exponent: float) -> Fitte
 
 def of_power(averages: Averages, known: Growth, grid_scale: float = GRID_SCALE) -> FittedExponent:
     """Fit γ to the averages themselves, which need not be a power of the depth yet."""
+    if known.predicted is not None or known.faster is not None:
+        return _of_power(averages, known, grid_scale)
+    return _no_further_than_the_slope(_of_power(averages, known, grid_scale), averages)
+
+
+def _of_power(averages: Averages, known: Growth, grid_scale: float) -> FittedExponent:
     if known.faster is not None or averages.draws == NO_SAMPLING_NOISE:
         return _as_order(averages, known, known.faster)
     # A change much smaller than 1 is a power, with nothing that bends it.
@@ -190,6 +198,43 @@ class ExponentFromBelow:
         below = self.of_one.interval(confidence)[0]
         # A change that falls faster at first has local slopes below γ, and is no sum of such parts.
         return (low, high) if below > self.exponent else (below, high)
+
+
+BENT = 3.0
+"""Standard errors by which the last two local slopes must differ before the data are taken for bent."""
+
+
+@final
+@dataclass(frozen=True)
+class ExponentUpToSlope:
+    """γ where local slopes still fall, and the last one lies above every γ that the powers of 1/L allow.
+
+    A change that saturates does so exponentially (a state that forgets its input is √2 away from it), and
+    powers continue its bend below 0. So the last slope, with its standard error, is γ as well.
+    """
+
+    by_powers: FittedExponent
+    slope: float
+    error: float
+
+    @property
+    def exponent(self) -> float:
+        return self.by_powers.exponent
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        low, high = self.by_powers.interval(confidence)
+        return low, max(high, self.slope + float(ndtri((1.0 + confidence) / 2.0)) * self.error)
+
+
+def _no_further_than_the_slope(found: FittedExponent, averages: Averages) -> FittedExponent:
+    if len(averages.depths) < 3:
+        return found
+    noise = averages.variances + MODEL_ERROR**2
+    falls, errors = slopes_between(np.log(averages.depths), averages.log_means, np.diag(noise))
+    before, last = -falls[-2:]
+    # Both slopes share the depth between them: errors of their difference are at most the sum.
+    bent = before - last > BENT * errors[-2:].sum()
+    return ExponentUpToSlope(found, float(last), float(errors[-1])) if bent else found
 
 
 def _as_order(averages: Averages, known: Growth, faster: float | None) -> FittedExponent:

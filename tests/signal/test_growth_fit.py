@@ -79,3 +79,20 @@ def test_an_interval_contains_its_estimate_whichever_way_slopes_go(speed):
     assert low <= found.exponent <= high
     assert low < -2.0 < high
     assert high - low < 0.5
+
+
+@pytest.mark.parametrize("pace", [40.0, 60.0, 100.0])
+@pytest.mark.parametrize("spread", [0.03, 0.07])
+def test_a_change_that_saturates_does_not_vanish(pace, spread):
+    """2 (1 - exp(-L/pace)), of a state that forgets its input: powers of 1/L were sure that it falls."""
+    log_means = np.log(2.0 * -np.expm1(-DEPTHS / pace))
+    averages = Averages(DEPTHS, log_means, np.full(5, (2 * spread / 20) ** 2), 400)
+    low, high = of_power(averages, Growth()).interval(0.999)
+    assert low < 0.0 <= high < 0.1
+
+
+def test_a_change_that_rises_and_falls_vanishes_all_the_same():
+    """The twin: L/(1 + (L/30)^1.5), whose slopes fall to -1/2."""
+    log_means = np.log(DEPTHS) - np.log1p((DEPTHS / 30) ** 1.5)
+    low, high = of_power(Averages(DEPTHS, log_means, np.full(5, 0.003**2), 400), Growth()).interval(0.999)
+    assert low < -0.5 <= high < -0.3
