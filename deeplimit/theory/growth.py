@@ -23,6 +23,8 @@ def known_growth(network: Network) -> Growth:
     """
     if not is_one_of(network, *PAPERS) or not all(_is_covered(facts) for facts in laws(network)):
         return NOTHING
+    if _remembers(network) and sides(network)[1] is not None:
+        return NOTHING  # no row is about a σ that reads such layers
     critical = _critical(network)
     return Growth(
         critical, _predicted(network, critical), _vanishes(network, critical), _faster(network, critical)
@@ -36,7 +38,8 @@ def _is_covered(facts: Facts) -> bool:
         return facts.holder is not None and facts.natural_exponent is not None
     if facts.dependence == Dependence.FRACTIONAL:
         return facts.hurst is not None and facts.natural_exponent is not None
-    return facts.dependence == Dependence.SHRINKING and facts.natural_exponent is not None
+    known = (Dependence.SHRINKING, Dependence.STATIONARY)
+    return facts.dependence in known and facts.natural_exponent is not None
 
 
 def _is_independent(facts: Facts | None) -> bool:
@@ -45,6 +48,11 @@ def _is_independent(facts: Facts | None) -> bool:
 
 def _shrinks(network: Network) -> bool:
     return any(facts.dependence == Dependence.SHRINKING for facts in laws(network))
+
+
+def _remembers(network: Network) -> bool:
+    """Whether some layers have a short memory."""
+    return any(facts.dependence == Dependence.STATIONARY for facts in laws(network))
 
 
 def _is_rough(network: Network) -> bool:
@@ -94,13 +102,16 @@ def _predicted(network: Network, critical: float | None) -> float | None:
     """Return γ: 2(c - β) from the critical exponent c on.
 
     Below it the growth is faster than any such law, except for independent layers, where it is 1 - 2β still
-    (not at widths 1 and 2, where |h_L| does not grow although its mean square does). Not known: res-1 with σ
-    0 far out on one side, as ReLU or a bump. A state whose entries all lie there moves no more, and below 1/2
+    (not at widths 1 and 2, where |h_L| does not grow although its mean square does). Of layers with a short
+    memory 0 alone is known: their sum may vanish, and what it leaves falls faster. Not known: res-1 with σ 0
+    far out on one side, as ReLU or a bump. A state whose entries all lie there moves no more, and below 1/2
     every direction is reached in the end. At width 3 the median of |h_L|/|h_0| stays at 1.3 up to depth 3000.
     """
     beta = network.exponent
     if critical is None or _shrinks(network) or _has_given_functions(network):
         return None
+    if _remembers(network):
+        return 0.0 if side(beta, critical) == 0 else None
     if critical > 0.5:
         return 2.0 * (critical - beta) if side(beta, critical) >= 0 else None
     outer, inner = sides(network)
