@@ -75,3 +75,16 @@ def test_the_axis_names_the_distances_that_were_averaged(norm):
     assert axis(SimpleNamespace(**given)) == f"of {DISTANCES[norm]}"
     assert axis(SimpleNamespace(**given | {"takes_medians": True})) == f"of {COMMON_DISTANCES[norm]}"
     assert DISTANCES["sup"] != COMMON_DISTANCES["sup"]
+
+
+def test_a_limit_of_no_theorem_stands_beside_what_theory_says_of_the_network():
+    """Who forgets that beta is 1 by default was told that the limit is another one, and not which."""
+    turn = torch.tensor([[0.0, 1.0], [-1.0, 0.0]])
+    forgotten = dl.inner(2, "tanh", trend=dl.Trend(lambda t: turn), alpha=0.4)
+    given = {"depths": [8, 16, 32], "paths": 20}
+    wrong = dl.compare(forgotten, lambda t, h: h @ turn.T.to(h), **given)
+    regime = forgotten.regime()
+    assert regime.name == "identity"
+    assert any(regime.explanation in each for each in wrong.reservations)
+    own = dl.compare(forgotten, **given)
+    assert not any(regime.explanation in each for each in own.reservations)

@@ -333,7 +333,12 @@ def _limit_notes(pairing: Pairing, corrected: bool) -> list[str]:
     if pairing.independent:
         notes.append("the limit is driven by independent noise on purpose: this control must not converge.")
     if not pairing.own and not pairing.independent:
-        notes.append("no theorem pairs this network with this limit; the order is measured, not predicted.")
+        regime = pairing.regime
+        known = f" Theory's regime of this network is {regime.name}: {regime.explanation}"
+        notes.append(
+            "no theorem pairs this network with this limit; the order is measured, not predicted."
+            + known * (regime.theorem is not None)
+        )
         if corrected and not pairing.splits:
             notes.append(
                 "errors above the floor that was found are corrected for the reference solution's step size;"
