@@ -300,6 +300,8 @@ def _diagram(
             " change has a part that stays there beside a larger one that still falls at these depths: deeper"
             " or narrower networks bring it nearer."
         )
+    for what, deep, shallower in (("signal", hidden, shallow), ("gradient", gradient, gradient_shallow)):
+        reservations += _beyond(what, hurst, exponents, (deep - shallower).mean(axis=2))
     if float(np.diff(exponents).max()) > COARSE:
         reservations.append(
             f"Exponents lie up to {np.diff(exponents).max():.2g} apart: between them the boundary is"
@@ -349,6 +351,22 @@ def _diagram(
         reservations=tuple(reservations),
     )
     return diagram.measured_by(task)
+
+
+def _beyond(what: str, hurst: np.ndarray, exponents: np.ndarray, apart: np.ndarray) -> list[str]:
+    """Return at which Hurst indices a boundary lies on one side of all exponents.
+
+    `apart` is how much more deep networks change than shallow ones, (hurst, exponents).
+    """
+    sides = {
+        f"above {exponents[-1]:g}, the largest exponent: take larger ones": (apart > 0).all(axis=1),
+        f"below {exponents[0]:g}, the smallest exponent: take smaller ones": (apart < 0).all(axis=1),
+    }
+    return [
+        f"At H = {', '.join(f'{each:g}' for each in hurst[there])} the {what}'s boundary lies {where}."
+        for where, there in sides.items()
+        if there.any()
+    ]
 
 
 def _numbers(value: object, name: str, example: str) -> list[float]:

@@ -155,3 +155,12 @@ def test_a_gradients_boundary_below_theorys_is_said_to_be_one_of_these_depths():
     }
     assert len(said["softplus"]) == 1
     assert said["tanh"] == []
+
+
+@pytest.mark.parametrize(("exponents", "side"), [([0.1, 0.2, 0.3], "above 0.3"), ([0.9, 1.1], "below 0.9")])
+def test_a_boundary_beyond_all_exponents_is_said_to_lie_on_its_side(exponents, side):
+    beyond = diagram(hurst=[0.5], exponents=exponents, depth=200, draws=4)
+    within = diagram(hurst=[0.5], exponents=[0.2, 0.8], depth=200, draws=4)
+    assert np.isnan(beyond.boundary).all()
+    assert sum(side in each for each in beyond.reservations) == 2  # the signal's, and the gradient's
+    assert not any("lies above" in each or "lies below" in each for each in within.reservations)
