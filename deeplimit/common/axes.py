@@ -81,7 +81,7 @@ def plot(draw: Draw, ax: object, size: tuple[float, float] = SIZE, compact: bool
     if not isinstance(compact, bool):
         raise TypeError(f"compact must be True or False, got {validation.named(compact)}.")
     if isinstance(ax, (str, os.PathLike)):
-        return to_file(draw, validation.writable_file(ax, "path", SUFFIXES), size, compact)
+        return to_file(draw, validation.writable_file(ax, "ax", SUFFIXES), size, compact)
     if ax is not None and not hasattr(ax, "set_xscale"):
         raise TypeError(
             f"ax must be matplotlib Axes, a path to write to, or None; got {validation.named(ax)}."

@@ -9,6 +9,7 @@ import io
 import math
 import os
 import platform
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -237,7 +238,7 @@ class Table:
 
     def to_latex(self) -> str:
         """Return a tabular of the package booktabs, with everything escaped."""
-        rows = [" & ".join(map(latex, row)) + r" \\" for row in self.cells()]
+        rows = [" & ".join(MINUS.sub("$-$", latex(cell)) for cell in row) + r" \\" for row in self.cells()]
         # Without braces \\ takes these for its option.
         rows = ["{}" + row if row[:1] in ("[", "*") else row for row in rows]
         head = " & ".join(latex(column.heading) for column in self.columns)
@@ -280,6 +281,8 @@ def _item(value: Any) -> Any:
     return str(value) if isinstance(value, str) else value
 
 
+MINUS = re.compile(r"(?<![\w.])-(?=\d)")
+"""The sign of a number, which text mode sets as a hyphen."""
 _SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{",
     "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",

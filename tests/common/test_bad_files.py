@@ -44,7 +44,7 @@ FILES = [
     ("save, no folder", lambda: cheap_report().save("no/r.json"), ValueError, "path", "'no'"),
     ("save, .txt", lambda: cheap_report().save("r.txt"), ValueError, "path", ".json", "'r.txt'"),
     ("save, number", lambda: cheap_report().save(3), TypeError, "path", "3"),
-    ("plot, .jpg", lambda: cheap_report().plot("r.jpg"), ValueError, "path", ".png", "'r.jpg'"),
+    ("plot, .jpg", lambda: cheap_report().plot("r.jpg"), ValueError, "ax", ".png", "'r.jpg'"),
     ("load, missing", lambda: dl.load_report("no.json"), FileNotFoundError, "path must", "'no.json'"),
     ("load, not JSON", lambda: load("rate: 0.5"), ValueError, "'r.json'", "JSON"),
     ("load, later", later, ValueError, "'r.json'", "version 3", "2"),

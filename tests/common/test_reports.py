@@ -462,3 +462,12 @@ def test_a_page_has_no_heading_without_content():
     assert not own()._setting()
     assert "<h2>Setting</h2>" not in own()._repr_html_()
     assert "<h2>Setting</h2>" in instance("compare")._repr_html_()
+
+
+def test_signs_of_numbers_are_minus_signs_in_latex_and_hyphens_stay():
+    numbers = Column("rate", [-0.005, 1e-7], ".3g", interval=([-0.015, 0.0], [-0.001, 1.0]))
+    text = Table((numbers, Column("network", ["res-1", "h - 1"]))).to_latex()
+    assert "$-$0.005 [$-$0.015, $-$0.001]" in text
+    assert "1e-07" in text
+    assert "res-1" in text
+    assert "h - 1" in text

@@ -163,8 +163,8 @@ class IdentifiedLimit(Report):
             facts.append(("distance from the ODE through the layers", far))
         if len(self.features):
             beside = zip(self.features, self.distances, self.p_values, strict=True)
-            told = "; ".join(f"{name} {far:.2f} (p {p:.2g})" for name, far, p in beside)
-            facts.append(("distance in law from the measured limit", told))
+            told = "; ".join(f"{name} {far:.2f} (p = {p:.2g})" for name, far, p in beside)
+            facts.append(("distance in law from the measured limit, with adjusted p values", told))
         return facts
 
     def _setting(self) -> list[tuple[str, str]]:

@@ -194,7 +194,9 @@ class CompareReport(Report):
             predicted = none if self.predicted_rate is None else f"predicted {least}{self.predicted_rate:g}"
             interval = f"[{low:.{self.digits}f}, {high:.{self.digits}f}]"
             percent = f"{100 * self.confidence:g} %"
-            order = [f"order {self.rate:.{self.digits}f}, {percent} interval {interval}, {predicted}"]
+            of = [part.name for part in self.parts if part.rate == self.rate]
+            whose = f" ({of[0]})" if len(of) == 1 < len(self.parts) else ""
+            order = [f"order {self.rate:.{self.digits}f}{whose}, {percent} interval {interval}, {predicted}"]
         return [
             *(("", text) for text in order),
             *(("part", _told(part, self.digits)) for part in self.parts),
