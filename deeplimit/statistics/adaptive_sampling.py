@@ -266,7 +266,11 @@ def analyses(made: Sequence[InterimAnalysis]) -> list[tuple[str, str]]:
     """Return the line of a report on its interim analyses: nothing for a call of fixed size."""
     if not made:
         return []
-    listed = "; ".join(map(str, made))
+    # A verdict that leaves room for another one is no end: a user's right limit is confirmed at more depth.
+    goes_on = [each.verdict != "cannot tell" for each in made[:-1]] + [False]
+    listed = "; ".join(
+        f"{each}, to be confirmed" if more else str(each) for each, more in zip(made, goes_on, strict=True)
+    )
     return [("analyses", f"{len(made)} of at most {MOST_ANALYSES}, which share the level: {listed}")]
 
 
