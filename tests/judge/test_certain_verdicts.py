@@ -24,7 +24,12 @@ def test_a_right_diffusion_is_confirmed_and_its_order_is_short(activation, width
 @pytest.mark.parametrize("activation", SIGMA)
 def test_a_sigma_one_percent_too_large_is_refused(activation):
     wrong = dl.res1(6, lambda x: 1.01 * SIGMA[activation](x)).limit()
-    assert dl.compare(dl.res1(6, activation), wrong, seed=11).verdict == "does not converge"
+    report = dl.compare(dl.res1(6, activation), wrong, seed=11)
+    assert report.verdict == "does not converge"
+    network, scheme = report.parts
+    assert report.rate == network.rate != scheme.rate
+    assert network.name in report._facts()[0][1]  # whose order it is, beside errors that fall
+    assert scheme.name not in report._facts()[0][1]
 
 
 def test_errors_without_moments_are_judged_by_medians():

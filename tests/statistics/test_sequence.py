@@ -16,10 +16,12 @@ from deeplimit.statistics.adaptive_sampling import (
     MOST_TIMES,
     Asks,
     Costs,
+    InterimAnalysis,
     SampleSizeRequest,
     Size,
     Work,
     _Sequence,
+    analyses,
     next_sizes,
     share,
 )
@@ -234,3 +236,13 @@ def test_a_report_says_how_long_the_call_took_whatever_the_clock_said_before():
     study = Analysing((STANDS,))
     study.clock.now = 1000.0
     assert 0 < analysed(study).seconds == study.clock() - 1000.0
+
+
+def test_a_verdict_that_an_analysis_went_on_from_is_said_to_be_confirmed():
+    def made(*verdicts):
+        return analyses([InterimAnalysis((2, 4), 8, each, "", (0.4, 0.6), 0.95, 1.0) for each in verdicts])
+
+    ((_, one),) = made("converges")
+    ((_, two),) = made("converges", "converges")
+    ((_, unsure),) = made("cannot tell", "converges")
+    assert [each.count("confirmed") for each in (one, two, unsure)] == [0, 1, 0]
