@@ -88,6 +88,17 @@ def _together(leaves: list[Any], tree: Tree) -> tuple[Sequence[Any], dict[str, A
     return leaves[:count], dict(zip(names, leaves[count:], strict=True))
 
 
+SCALES = {"mul", "__mul__", "__rmul__", "multiply", "div", "__truediv__", "true_divide", "neg", "__neg__"}
+"""Functions that multiply a tensor by a number."""
+
+
+def _scales(function: Callable[..., Any], leaves: Sequence[Any]) -> bool:
+    """Whether a call multiplies one tensor by numbers, as L**-0.5 * w does before a state is met."""
+    tensors = sum(isinstance(leaf, Tensor) for leaf in leaves)
+    numbers = sum(isinstance(leaf, (int, float)) for leaf in leaves)
+    return getattr(function, "__name__", "") in SCALES and tensors == 1 and tensors + numbers == len(leaves)
+
+
 def _writes(function: Callable[..., Any]) -> bool:
     """Whether a function returns nothing and changes its first argument."""
     return getattr(function, "__name__", "") == "__setitem__"
@@ -101,18 +112,39 @@ class _Recording(TorchFunctionMode):
         self.steps: list[Step | None] = [None]
         self.made = {id(first): Made(0, 0)}
         self.kept: list[Any] = [first]  # so that no number of a tensor is given to another
+        self.scaled: dict[int, tuple[Tensor, Step]] = {}  # weights times numbers, before a state is met
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         leaves, tree = _apart(args, kwargs or {})
         known = tuple(self.made.get(id(leaf), leaf) for leaf in leaves)
+        reads = any(isinstance(leaf, Made) for leaf in known)
+        if reads:
+            known = tuple(map(self._unscaled, known))
         returned = func(*args, **(kwargs or {}))
         parts = tensors_in(args[0] if _writes(func) else returned)
-        if parts and any(isinstance(leaf, Made) for leaf in known):
+        if parts and reads:
             self.kept.append((leaves, parts, parts[0].clone()))  # which a later call may change
             for part, tensor in enumerate(parts):
                 self.made[id(tensor)] = Made(len(self.steps), part)
             self.steps.append(Step(func, known, tree))
+        elif isinstance(returned, Tensor) and (_scales(func, leaves) or self._turns(leaves, returned)):
+            self.scaled[id(returned)] = returned, Step(func, known, tree)
         return returned
+
+    def _turns(self, leaves: Sequence[Any], returned: Tensor) -> bool:
+        """Whether a call has all numbers of such a product in another order or shape, as (c * w).T."""
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        return len(tensors) == 1 and id(tensors[0]) in self.scaled and returned.numel() == tensors[0].numel()
+
+    def _unscaled(self, leaf: Any) -> Any:
+        """Return the call that scaled a weight, so that layers hold the weight itself."""
+        if id(leaf) not in self.scaled:
+            return leaf
+        product, step = self.scaled[id(leaf)]
+        step = Step(step.function, tuple(map(self._unscaled, step.leaves)), step.tree)
+        self.kept.append((step, product, product.clone()))
+        self.steps.append(step)
+        return Made(len(self.steps) - 1, 0)
 
 
 def tensors_in(value: Any) -> list[Tensor]:

@@ -46,6 +46,19 @@ class Stacked(Model):
         return torch.addmm(h, torch.tanh(h), self.stacked[k].T, alpha=self.depth**-0.5)
 
 
+class WeightScaledFirst(Model):
+    def layer(self, h, k):
+        return h + torch.tanh(h) @ (self.depth**-0.5 * self.stacked[k]).T
+
+
+class ScaledOnceForAll(Model):
+    def forward(self, h):
+        weight = self.depth**-0.5 * self.stacked[0]
+        for _ in range(self.depth):
+            h = h + torch.tanh(h) @ -weight.T
+        return h
+
+
 class PostNorm(Model):
     def layer(self, h, k):
         return self.norms[k](h + torch.tanh(self.maps[k](h)))
@@ -112,6 +125,8 @@ ONE_STREAM = [
         ActivationFirst,
         SkipLast,
         Stacked,
+        WeightScaledFirst,
+        ScaledOnceForAll,
         PostNorm,
         WrittenNorm,
         Gate,
@@ -140,6 +155,15 @@ def test_layers_one_after_the_other_are_the_forward(kind, depth):
     for block in found.blocks:
         h = block(h)
     torch.testing.assert_close(h, model(other.clone()))
+
+
+@pytest.mark.parametrize("kind", [Stacked, WeightScaledFirst, ScaledOnceForAll])
+def test_layers_hold_the_weights_of_the_model_and_no_products(kind):
+    model, found, _ = layers_of(kind, 3)
+    storages = {each.untyped_storage().data_ptr() for each in model.parameters()}
+    held = [each for block in found.blocks for each in block.buffers()]
+    assert len(held) == 3
+    assert {each.untyped_storage().data_ptr() for each in held} <= storages
 
 
 class FirstStateAgain(Model):

@@ -43,6 +43,20 @@ class Stacked(nn.Module):
         return h
 
 
+class ScaledFirst(nn.Module):
+    """The same of a list of parameters, each times the power of the depth before it meets the state."""
+
+    def __init__(self, depth):
+        super().__init__()
+        draws = (torch.randn(WIDTH, WIDTH) * WIDTH**-0.5 for _ in range(depth))
+        self.weights = nn.ParameterList(nn.Parameter(each) for each in draws)
+
+    def forward(self, h):
+        for weight in self.weights:
+            h = h + torch.tanh(h) @ (len(self.weights) ** -0.5 * weight).T
+        return h
+
+
 class Block(nn.Module):
     """One layer with a bias of its own law, and a drift."""
 
@@ -68,7 +82,7 @@ def sde(scale=1.0, transposed=False):
     return dl.SDE(lambda t, h: 0 * h, diffusion, brownian=(WIDTH, WIDTH))
 
 
-@pytest.mark.parametrize("factory", [Written, Stacked])
+@pytest.mark.parametrize("factory", [Written, Stacked, ScaledFirst])
 @pytest.mark.parametrize("limit", [sde(), dl.res1(WIDTH, "tanh").limit()], ids=["own", "ours"])
 def test_a_module_converges_to_the_equation_of_its_weights(factory, limit):
     report = dl.compare(factory, limit, X, **HOW)
@@ -76,7 +90,7 @@ def test_a_module_converges_to_the_equation_of_its_weights(factory, limit):
     assert report.rate_interval[0] < 0.5 < report.rate_interval[1]
 
 
-@pytest.mark.parametrize("factory", [Written, Stacked])
+@pytest.mark.parametrize("factory", [Written, Stacked, ScaledFirst])
 def test_it_does_not_converge_to_another_equation(factory):
     report = dl.compare(factory, sde(1.1), X, **HOW)
     assert report.verdict == "does not converge"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from deeplimit.signal.growth_fit import STEP_SCALE, Averages, Deviations, _fit, of_power, of_time
+from deeplimit.signal.growth_fit import STEP_SCALE, Averages, Deviations, _fit, _of_power, of_power, of_time
 from deeplimit.statistics.power_law import MODEL_ERROR
 from deeplimit.theory import Growth
 
@@ -96,3 +96,15 @@ def test_a_change_that_rises_and_falls_vanishes_all_the_same():
     log_means = np.log(DEPTHS) - np.log1p((DEPTHS / 30) ** 1.5)
     low, high = of_power(Averages(DEPTHS, log_means, np.full(5, 0.003**2), 400), Growth()).interval(0.999)
     assert low < -0.5 <= high < -0.3
+
+
+@pytest.mark.parametrize(
+    ("slope", "known"), [(-0.1, Growth()), (None, Growth(predicted=0.0))], ids=["straight", "known"]
+)
+def test_the_last_slope_bounds_nothing_where_data_are_straight_or_theory_knows(slope, known):
+    """Of a straight power the last slope is the least precise; its error alone would leave 0 open."""
+    bent = np.log(2.0 * -np.expm1(-DEPTHS / 60.0))
+    log_means = bent if slope is None else slope * np.log(DEPTHS)
+    averages = Averages(DEPTHS, log_means, np.full(5, 0.03**2), 400)
+    found = of_power(averages, known)
+    assert found.interval(0.999) == _of_power(averages, known, 0.7).interval(0.999)
