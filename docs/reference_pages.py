@@ -17,7 +17,7 @@ SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
 GROUP = re.compile(r"^- ([^:\n]+):\s((?:.|\n(?!\n|- ))*)", re.MULTILINE)
 NAME = re.compile(r"\[`[^`]*`\]\[deeplimit\.([\w.]+)\]")
 log = logging.getLogger("mkdocs.hooks.reference_pages")
-"""A strict build stops at what is told here."""
+"""Its warnings stop a strict build."""
 
 
 def groups() -> Iterator[tuple[str, str, list[str]]]:

@@ -99,6 +99,10 @@ def _scales(function: Callable[..., Any], leaves: Sequence[Any]) -> bool:
     return getattr(function, "__name__", "") in SCALES and tensors == 1 and tensors + numbers == len(leaves)
 
 
+def _versions(leaves: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(leaf._version for leaf in leaves if isinstance(leaf, Tensor) and not leaf.is_inference())
+
+
 def _writes(function: Callable[..., Any]) -> bool:
     """Whether a function returns nothing and changes its first argument."""
     return getattr(function, "__name__", "") == "__setitem__"
@@ -112,7 +116,8 @@ class _Recording(TorchFunctionMode):
         self.steps: list[Step | None] = [None]
         self.made = {id(first): Made(0, 0)}
         self.kept: list[Any] = [first]  # so that no number of a tensor is given to another
-        self.scaled: dict[int, tuple[Tensor, Step]] = {}  # weights times numbers, before a state is met
+        # Weights times numbers, before a state is met, and how often each was written on until then.
+        self.scaled: dict[int, tuple[Tensor, Step, tuple[int, ...]]] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         leaves, tree = _apart(args, kwargs or {})
@@ -128,19 +133,23 @@ class _Recording(TorchFunctionMode):
                 self.made[id(tensor)] = Made(len(self.steps), part)
             self.steps.append(Step(func, known, tree))
         elif isinstance(returned, Tensor) and (_scales(func, leaves) or self._turns(leaves, returned)):
-            self.scaled[id(returned)] = returned, Step(func, known, tree)
+            self.scaled[id(returned)] = returned, Step(func, known, tree), _versions([returned, *leaves])
         return returned
 
     def _turns(self, leaves: Sequence[Any], returned: Tensor) -> bool:
         """Whether a call has all numbers of such a product in another order or shape, as (c * w).T."""
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        return len(tensors) == 1 and id(tensors[0]) in self.scaled and returned.numel() == tensors[0].numel()
+        if len(tensors) != 1 or id(tensors[0]) not in self.scaled or returned is tensors[0]:
+            return False
+        return returned.numel() == tensors[0].numel()
 
     def _unscaled(self, leaf: Any) -> Any:
         """Return the call that scaled a weight, so that layers hold the weight itself."""
         if id(leaf) not in self.scaled:
             return leaf
-        product, step = self.scaled[id(leaf)]
+        product, step, versions = self.scaled[id(leaf)]
+        if versions != _versions([product, *step.leaves]):
+            return leaf  # it was written on since
         step = Step(step.function, tuple(map(self._unscaled, step.leaves)), step.tree)
         self.kept.append((step, product, product.clone()))
         self.steps.append(step)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol, final
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import stdtrit
 
 from deeplimit.signal.layer_time import Curve
 from deeplimit.statistics.power_law import (
@@ -201,7 +201,8 @@ class ExponentFromBelow:
 
 
 BENT = 3.0
-"""Standard errors by which the last two local slopes must differ before the data are taken for bent."""
+"""Standard errors by which the last two local slopes must differ before the data are taken for bent: straight
+ones are so in fewer than one of 700 fits."""
 
 
 @final
@@ -216,6 +217,7 @@ class ExponentUpToSlope:
     by_powers: FittedExponent
     slope: float
     error: float
+    draws: int
 
     @property
     def exponent(self) -> float:
@@ -223,7 +225,8 @@ class ExponentUpToSlope:
 
     def interval(self, confidence: float) -> tuple[float, float]:
         low, high = self.by_powers.interval(confidence)
-        return low, max(high, self.slope + float(ndtri((1.0 + confidence) / 2.0)) * self.error)
+        reach = float(stdtrit(self.draws - 1, (1.0 + confidence) / 2.0)) * self.error
+        return low, max(high, self.slope + reach)
 
 
 def _no_further_than_the_slope(found: FittedExponent, averages: Averages) -> FittedExponent:
@@ -234,7 +237,7 @@ def _no_further_than_the_slope(found: FittedExponent, averages: Averages) -> Fit
     before, last = -falls[-2:]
     # Both slopes share the depth between them: errors of their difference are at most the sum.
     bent = before - last > BENT * errors[-2:].sum()
-    return ExponentUpToSlope(found, float(last), float(errors[-1])) if bent else found
+    return ExponentUpToSlope(found, float(last), float(errors[-1]), averages.draws) if bent else found
 
 
 def _as_order(averages: Averages, known: Growth, faster: float | None) -> FittedExponent:

@@ -59,6 +59,13 @@ class ScaledOnceForAll(Model):
         return h
 
 
+class ScaledAndWrittenOn(Model):
+    def layer(self, h, k):
+        weight = 0.5 * self.stacked[k]
+        weight += 0.1
+        return h + torch.tanh(h) @ weight.T
+
+
 class PostNorm(Model):
     def layer(self, h, k):
         return self.norms[k](h + torch.tanh(self.maps[k](h)))
@@ -127,6 +134,7 @@ ONE_STREAM = [
         Stacked,
         WeightScaledFirst,
         ScaledOnceForAll,
+        ScaledAndWrittenOn,
         PostNorm,
         WrittenNorm,
         Gate,

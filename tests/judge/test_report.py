@@ -78,7 +78,7 @@ def test_the_axis_names_the_distances_that_were_averaged(norm):
 
 
 def test_a_limit_of_no_theorem_stands_beside_what_theory_says_of_the_network():
-    """Who forgets that beta is 1 by default was told that the limit is another one, and not which."""
+    """With beta forgotten, which is 1 by default, the report named no limit but the wrong one."""
     turn = torch.tensor([[0.0, 1.0], [-1.0, 0.0]])
     forgotten = dl.inner(2, "tanh", trend=dl.Trend(lambda t: turn), alpha=0.4)
     given = {"depths": [8, 16, 32], "paths": 20}

@@ -627,10 +627,14 @@ def _measured(task: Task, pairing: Pairing, coupled: Coupled, estimated: Estimat
         accumulated=rounding(task) * task.grid.size / math.sqrt(task.grid.depths[-1]),
         vanishes=any(not np.isfinite(part.judged.log_errors).all() for part in estimated.parts),
         # Roots of differences, and ratios of distances to them, rest on no few paths. Nor do differences
-        # that expand in powers of the depth on every path: with any weights they have the same orders.
+        # that expand in known powers of the depth on every path: with any weights they have the same orders.
         kurtosis=0.0
-        if pairing.paired_floor is not None or pairing.directed
-        else max(part.judged.kurtosis for part in estimated.parts if part.decides),
+        if pairing.paired_floor is not None
+        else max(
+            0.0 if part.directed and part.remainder is not None else part.judged.kurtosis
+            for part in estimated.parts
+            if part.decides
+        ),
     )
 
 

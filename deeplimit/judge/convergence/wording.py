@@ -140,8 +140,8 @@ OF_THE_FIT: Sentences[Evidence] = {
         f" alone explains errors of this size. Take depths L for which {_time(e)} L is whole"
     ),
     "stays_apart": lambda e: (
-        f"{e.what} are at the deepest network {max(e.apart, e.apart_by_paths):.3g} times as large as its own"
-        " distance to what the networks tend to, so the limit is another one"
+        f"at the deepest network {e.what} are {max(e.apart, e.apart_by_paths):.3g} times its distance to what"
+        " the networks tend to, so the limit is another one"
     ),
     "is_far_from_a_power_law": lambda e: (
         f"{e.what} still fall, with slope {e.last_slope:.2f} between the deepest two, but by no power law"
