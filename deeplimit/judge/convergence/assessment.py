@@ -615,6 +615,7 @@ def _estimated_by_medians(task: Task, pairing: Pairing, coupled: Coupled, distan
 
 def _measured(task: Task, pairing: Pairing, coupled: Coupled, estimated: Estimated) -> verdict.Measured:
     m, moments = len(task.grid.depths), coupled.moments
+    known = pairing.regime.rate is not None and not pairing.regime.rate_is_bound
     return verdict.Measured(
         depths=task.grid.depths,
         paths=moments.count,
@@ -631,7 +632,7 @@ def _measured(task: Task, pairing: Pairing, coupled: Coupled, estimated: Estimat
         kurtosis=0.0
         if pairing.paired_floor is not None
         else max(
-            0.0 if part.directed and part.remainder is not None else part.judged.kurtosis
+            0.0 if part.directed and m > 2 and known else part.judged.kurtosis
             for part in estimated.parts
             if part.decides
         ),
