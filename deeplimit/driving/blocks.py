@@ -6,8 +6,8 @@ import copy
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
-from functools import lru_cache, partial, reduce
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial, reduce
 from typing import Any, Protocol, final, overload
 
 import torch
@@ -204,13 +204,16 @@ class Built:
         return self.stacks[draw][k]
 
 
-def blocks_of(factory: Factory, depth: int) -> list[nn.Module]:
+def blocks_of(factory: Factory, depth: int, shape: Shape | None = None) -> list[nn.Module]:
     """Return the blocks that a factory builds; raise where they are not modules, or not one per layer."""
-    return checked_blocks(factory(depth), depth)
+    return checked_blocks(factory(depth), depth, shape)
 
 
-def checked_blocks(built: Any, depth: int) -> list[nn.Module]:
-    """Return what a factory built as a list of blocks, one per layer; raise as `blocks_of` does."""
+def checked_blocks(built: Any, depth: int, shape: Shape | None = None) -> list[nn.Module]:
+    """Return what a factory built as a list of blocks, one per layer; raise as `blocks_of` does.
+
+    Where the shape of a state is given, a model that is no list is called on one, to say what it raises.
+    """
     if not isinstance(built, (nn.Sequential, nn.ModuleList, list, tuple)):
         names = [name for name, _ in lists_of(built, depth)] if isinstance(built, nn.Module) else []
         # At depth 2, lists of two modules within a block, or in a head, are as long.
@@ -224,8 +227,8 @@ def checked_blocks(built: Any, depth: int) -> list[nn.Module]:
         raise TypeError(
             f"factory({depth}) must return its blocks in order, as an nn.Sequential, nn.ModuleList or list,"
             " or a model whose forward maps a state to a state, layer by layer, and does nothing else;"
-            f" got {validation.named(built)}.{cure} identify(factory, x) takes models with an embedding or a"
-            " head, and check_depth(factory) any."
+            f" got {validation.named(built)}.{_what_it_raises(built, shape)}{cure}"
+            " identify(factory, x) takes models with an embedding or a head, and check_depth(factory) any."
         )
     blocks = list(built)
     for k, block in enumerate(blocks):
@@ -234,6 +237,19 @@ def checked_blocks(built: Any, depth: int) -> list[nn.Module]:
     if len(blocks) != depth:
         raise ValueError(f"factory({depth}) must return {depth} blocks, one per layer; got {len(blocks)}.")
     return blocks
+
+
+def _what_it_raises(built: Any, shape: Shape | None) -> str:
+    """Return a sentence on the error of a model whose forward takes no single state."""
+    if shape is None or not isinstance(built, nn.Module):
+        return ""
+    try:
+        with torch.no_grad(), evaluating(built):
+            built(torch.zeros(1, *shape))
+    except Exception as error:  # noqa: BLE001  # whatever a forward does with a state
+        first_line = str(error).partition("\n")[0].rstrip(".")
+        return f" For a state, (1, *shape) = {(1, *shape)}, it raised {type(error).__name__}: {first_line}."
+    return ""
 
 
 @final
@@ -259,7 +275,11 @@ class LayersOf:
 
     factory: Factory
     shape: Shape
-    plans: dict[int, Plan] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def plans(self) -> dict[int, Plan]:
+        """How the layers were found, by depth: no field, as what is known so far tells no two apart."""
+        return {}
 
     def __call__(self, depth: int) -> Any:
         return self.of(self.factory(depth), depth)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum, auto
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, final
 
@@ -40,11 +41,29 @@ class Rows(NamedTuple):
     times: int
 
 
+class _Mark(Enum):
+    """What stands for a tensor of the model's own, and for numbers in which two recordings differ."""
+
+    OWN = auto()
+    DIFFERS = auto()
+
+
 class Own(NamedTuple):
     """A tensor of the layer's own, by name, and the order in which its axes are read."""
 
     name: str
     axes: tuple[int, ...]
+
+
+@final
+@dataclass(frozen=True)
+class Property:
+    """What reads a property of a tensor, as `.T`; torch's own reader can be neither written nor compared."""
+
+    name: str
+
+    def __call__(self, tensor: Tensor) -> Any:
+        return getattr(tensor, self.name)
 
 
 @final
@@ -121,6 +140,7 @@ class _Recording(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         leaves, tree = _apart(args, kwargs or {})
+        called = Property(func.__self__.__name__) if getattr(func, "__name__", "") == "__get__" else func
         known = tuple(self.made.get(id(leaf), leaf) for leaf in leaves)
         reads = any(isinstance(leaf, Made) for leaf in known)
         if reads:
@@ -131,9 +151,9 @@ class _Recording(TorchFunctionMode):
             self.kept.append((leaves, parts, parts[0].clone()))  # which a later call may change
             for part, tensor in enumerate(parts):
                 self.made[id(tensor)] = Made(len(self.steps), part)
-            self.steps.append(Step(func, known, tree))
+            self.steps.append(Step(called, known, tree))
         elif isinstance(returned, Tensor) and (_scales(func, leaves) or self._turns(leaves, returned)):
-            self.scaled[id(returned)] = returned, Step(func, known, tree), _versions([returned, *leaves])
+            self.scaled[id(returned)] = returned, Step(called, known, tree), _versions([returned, *leaves])
         return returned
 
     def _turns(self, leaves: Sequence[Any], returned: Tensor) -> bool:
@@ -214,7 +234,7 @@ def _as_stored(tensor: Tensor) -> tuple[Tensor, tuple[int, ...]]:
 @final
 @dataclass(frozen=True)
 class Plan:
-    """What a forward is known to do; `_OWN` stands for a tensor of the model's own.
+    """What a forward is known to do; `_Mark.OWN` stands for a tensor of the model's own.
 
     Attributes:
         steps: all calls, as they were first recorded.
@@ -240,17 +260,16 @@ class Plan:
                 there = taken.steps[call]
                 assert there is not None  # they are alike
                 leaves = zip(step.leaves, there.leaves, strict=True)
-                own[call] = Step(step.function, tuple(b if a is _OWN else a for a, b in leaves), step.tree)
+                own[call] = Step(
+                    step.function, tuple(b if a is _Mark.OWN else a for a, b in leaves), step.tree
+                )
             blocks.append(WrittenLayer(start, own))
         states = tuple(taken.made[call] for call in self.bounds)
         return Written(tuple(blocks), self.begins, self.ends, states, self)
 
 
-_OWN = object()
-
-
 def _plain(step: Step) -> Step:
-    leaves = tuple(_OWN if isinstance(leaf, Tensor) else leaf for leaf in step.leaves)
+    leaves = tuple(_Mark.OWN if isinstance(leaf, Tensor) else leaf for leaf in step.leaves)
     return Step(step.function, leaves, step.tree)
 
 
@@ -262,7 +281,7 @@ def _alike(plain: Step | None, step: Step | None) -> bool:
         plain.function == step.function
         and plain.tree == step.tree
         and all(
-            isinstance(b, Tensor) if a is _OWN else type(a) is type(b) and a == b
+            isinstance(b, Tensor) if a is _Mark.OWN else type(a) is type(b) and a == b
             for a, b in zip(plain.leaves, step.leaves, strict=True)
         )
     )
@@ -446,22 +465,19 @@ def _layer(taken: _Taken, again: _Taken, calls: Sequence[int]) -> tuple[int, dic
         leaves = tuple(
             _common(a, b, taken.rows, again.rows) for a, b in zip(one.leaves, other.leaves, strict=True)
         )
-        if any(leaf is _DIFFERS for leaf in leaves):
+        if any(leaf is _Mark.DIFFERS for leaf in leaves):
             return None
         steps[call] = Step(one.function, leaves, one.tree)
     return start, steps
-
-
-_DIFFERS = object()
 
 
 def _common(one: Any, other: Any, rows: int, others: int) -> Any:
     """Return a leaf that two recordings have in common, or a multiple of the rows."""
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         same = one is other or (one.shape == other.shape and torch.equal(one, other))
-        return _OWN if same else _DIFFERS
+        return _Mark.OWN if same else _Mark.DIFFERS
     if type(one) is not type(other):
-        return _DIFFERS
+        return _Mark.DIFFERS
     if isinstance(one, int) and one != other:
-        return Rows(one // rows) if one * others == other * rows and one % rows == 0 else _DIFFERS
-    return one if one == other else _DIFFERS
+        return Rows(one // rows) if one * others == other * rows and one % rows == 0 else _Mark.DIFFERS
+    return one if one == other else _Mark.DIFFERS

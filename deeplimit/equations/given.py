@@ -474,7 +474,7 @@ def _try_sde(sde: Any, noise_type: str, h: Tensor, driven: int | None) -> None:
     if h.ndim > 2:
         raise ValueError(
             f"limit {name} is a torchsde object, which takes states (paths, width), but the network's are"
-            f" {tuple(h.shape)}; write a deeplimit.SDELimit, whose increment takes states of any shape."
+            f" {tuple(h.shape)}; write it as a deeplimit.SDE, whose product takes states of any shape."
         )
     paths, width = h.shape
     time = torch.zeros((), dtype=h.dtype, device=h.device)

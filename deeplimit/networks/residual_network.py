@@ -520,7 +520,7 @@ def module_network(
     with seeded(0):
         with validation.noted(f"deeplimit called the factory with depth {TRIED} to try it."):
             factory = factory_of_blocks(factory, TRIED, shape)
-            blocks, again = blocks_of(factory, TRIED), blocks_of(factory, TRIED)
+            blocks, again = blocks_of(factory, TRIED, shape), blocks_of(factory, TRIED, shape)
         keeps = any(block is other for block in blocks for other in again)
     law = FreshBlocks(factory, keeps, shape, keeps or _same_numbers(blocks, again))
     tried = law.stack(TRIED, 0, torch.device("cpu"), torch.float32)

@@ -1,5 +1,7 @@
 """The layers that a forward writes out, found and held against the forward itself."""
 
+import pickle
+
 import pytest
 import torch
 from torch import nn
@@ -7,6 +9,7 @@ from torch.nn import functional
 
 import deeplimit as dl
 from deeplimit.common.global_state import seeded
+from deeplimit.common.specification import describe
 from deeplimit.driving.written_layers import written_layers
 
 WIDTH = 4
@@ -294,6 +297,23 @@ def test_what_is_known_of_one_model_serves_those_of_the_same_forward_alone(kind)
         torch.testing.assert_close(h, other(x))
 
 
+@pytest.mark.parametrize("kind", [Stacked, WeightScaledFirst])
+def test_what_is_known_of_a_forward_serves_another_process(kind):
+    with seeded(1), torch.no_grad():
+        one, other = kind(3).eval(), kind(3).eval()
+        x = torch.randn(2, WIDTH)
+        known = pickle.loads(pickle.dumps(written_layers(one, 3, x).plan))  # noqa: S301
+        assert written_layers(other, 3, x, plan=known).plan is known
+
+
+def test_a_store_knows_a_written_model_whatever_depths_were_tried():
+    network = dl.module_network(WeightScaledFirst, WIDTH)
+    before = describe(network, "network")
+    dl.simulate(network, torch.ones(1, WIDTH), depths=[3, 5], paths=2)
+    assert describe(network, "network") == before
+    assert describe(dl.module_network(Stacked, WIDTH), "network") != before
+
+
 @pytest.mark.parametrize("kind", [ActivationFirst, Stacked])
 def test_a_written_model_gives_the_numbers_of_its_blocks(kind):
     class Block(kind):
@@ -338,6 +358,18 @@ class WithTrunk(nn.Module):
         for block in self.trunk:
             h = block(h)
         return self.head(h)
+
+
+class OfColumns(Model):
+    """A matrix before a state, as for one vector: rows of states do not fit."""
+
+    def layer(self, h, k):
+        return h + self.stacked[k] @ torch.tanh(h)
+
+
+def test_an_error_holds_what_a_model_raised_for_a_state():
+    with pytest.raises(TypeError, match=rf"\(1, {WIDTH}\), it raised RuntimeError: mat1 and mat2"):
+        dl.stability(OfColumns, x=torch.ones(1, WIDTH), depths=[2, 4, 8], draws=20)
 
 
 def test_an_error_names_the_blocks_between_an_embedding_and_a_head():
