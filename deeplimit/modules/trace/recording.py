@@ -26,6 +26,7 @@ from deeplimit.modules.trace.operations import (
     changes,
     size,
 )
+from deeplimit.modules.trace.orientation import stored_in_out
 
 
 class Edge(NamedTuple):
@@ -117,7 +118,8 @@ class Addition:
 class Projection:
     """The output of an operation with a weight: its size, and the names of the weights in order of use.
 
-    `owner` names the module that ran it: torch's attention applies its projection's weight itself.
+    `owner` names the module that ran it: torch's attention applies its projection's weight itself. `in_out`
+    says of weights whether they are stored as (in, out), where that is known.
     """
 
     weights: tuple[str, ...]
@@ -125,6 +127,7 @@ class Projection:
     shape: tuple[int, ...]
     biases: tuple[str, ...] = ()
     owner: str = ""
+    in_out: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -251,21 +254,16 @@ class Recorder(TorchCalls):
             power = 1.0 if name in MULTIPLY else -1.0
             self._scaling(where, args[:2] if len(args) > 1 else (*args, kwargs.get("other")), power)
             return
-        tensors = [
-            value
-            for value in _flat((args, kwargs))
-            if isinstance(value, torch.Tensor) and matrix(value.shape)
-        ]
+        given = [value for value in _flat((args, kwargs)) if isinstance(value, torch.Tensor)]
+        tensors = [value for value in given if matrix(value.shape)]
+        if len(given) < 2:  # a weight by itself, as its transpose, is applied to nothing
+            return
         names = [self.trace.names[id(value)] for value in tensors if id(value) in self.trace.names]
         if not names and name in PROJECT:  # one expert's slice of a stack of weights, a standardised weight
             names = [item for value in tensors for item in _behind(value, self.trace.names)]
         weights = [item for item in names if weighs(item, self.trace.shapes[item])]
         if weights and outcome.is_floating_point():
-            small = [
-                value
-                for value in _flat((args, kwargs))
-                if isinstance(value, torch.Tensor) and not matrix(value.shape)
-            ]
+            small = [value for value in given if not matrix(value.shape)]
             biases = tuple(self.trace.names[id(value)] for value in small if id(value) in self.trace.names)
             self.trace.projections[where] = Projection(
                 tuple(weights),
@@ -273,7 +271,16 @@ class Recorder(TorchCalls):
                 tuple(outcome.shape),
                 biases,
                 self.owners[-1] if self.owners else "",
+                dict(self._stored(name, (*args, *kwargs.values()), tensors)),
             )
+
+    def _stored(
+        self, name: str, given: Sequence[Any], tensors: Sequence[torch.Tensor]
+    ) -> Iterator[tuple[str, bool]]:
+        for value in tensors:
+            behind = _behind(value, self.trace.names)
+            if len(behind) == 1 and (in_out := stored_in_out(name, given, value)) is not None:
+                yield behind[0], in_out
 
     def _scaling(self, where: Edge, factors: Any, power: float = 1.0) -> None:
         """Record a product as a scaling if all factors but one are numbers, or made of parameters."""

@@ -25,7 +25,7 @@ import functools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import final
 
@@ -132,14 +132,19 @@ def invariants(
         h.*.mlp: read Gram (5, 4, 4)
         h.*.mlp: write Gram (5, 4, 4)
     """
-    blocks: dict[str, dict[str, Family]] = {}
+    blocks: dict[tuple[str, tuple[int, ...]], dict[str, Family]] = {}
     for family in found.found:
         prefix, star, rest = family.name.partition("*")
-        if not star:
-            yield from _plain(source, family, left_out)
+        if star and rest:
+            blocks.setdefault((prefix + star, ()), {})[rest.lstrip(".")] = family
+        elif (
+            star or seen is not None
+        ):  # a list of a module's, or a stack: with others they make up its layers
+            owner, dot, own = prefix.rstrip(".").rpartition(".")
+            blocks.setdefault((owner + dot, family.numbers), {})[own] = family
         else:
-            blocks.setdefault(prefix + star, {})[rest.lstrip(".")] = family
-    for prefix, tensors in blocks.items():
+            yield from _plain(source, family, left_out)
+    for (prefix, _), tensors in blocks.items():
         block = _Block(source, prefix, tensors, left_out, seen)
         yield from block.objects()
         if orders is not None:
@@ -157,7 +162,10 @@ def _plain(source: Source, family: Family, left_out: dict[str, str]) -> Iterator
 
 @final
 class _Block:
-    """The weights of one block of layers, by what follows the layer's number in their names."""
+    """The weights of one block of layers, by what follows the layer's number in their names.
+
+    Or by the names of lists of parameters and of stacks, which the number follows.
+    """
 
     def __init__(
         self,
@@ -171,8 +179,12 @@ class _Block:
         # Weights of a few layers only cannot be put together with the others.
         self.numbers = Counter(family.numbers for family in tensors.values()).most_common(1)[0][0]
         self.tensors = {rest: family for rest, family in tensors.items() if family.numbers == self.numbers}
-        self.shapes = {rest: source.shapes[family.members[0]] for rest, family in self.tensors.items()}
+        self.shapes = {
+            rest: source.shapes[family.members[0]][_is_stack(family) :]
+            for rest, family in self.tensors.items()
+        }
         self.groups = next((each.groups for each in self.tensors.values() if each.groups), ())
+        self.stacks = {family.members[0] for family in self.tensors.values() if _is_stack(family)}
         self.used: set[str] = set()
         self.orders: list[str] = []
         self.attends = False
@@ -417,7 +429,7 @@ class _Block:
     ) -> Iterator[Stack]:
         """Yield what `combine` makes of the weights of each layer, gains multiplied in."""
         self.used.update(named.values())
-        title = f"{self.prefix}.{parent}".rstrip(".")
+        title = self._title(parent, named.values())
         before = {role: self._before(rest, branch if role in inner else "") for role, rest in named.items()}
         norm = before[inner[0]]
         if self.seen is None and (unknown := self._unknown_gains()):
@@ -475,20 +487,24 @@ class _Block:
         """Whether anything but ones multiplies the output of a weight of an MLP."""
         if self.seen is None:
             return self._gain(AFTER["mlp"]) is not None
-        known = self.seen.scales.get(self.tensors[rest].members[0], ())
-        return any(name or size != 1.0 for name, size in known)
+        known = self.seen.scales.get(self._member(rest, 0), [])
+        return any(name or size != 1.0 for use in known for name, size in use)
 
     def _written(self, values: Tensor, rest: str, place: int, branch: str = "mlp") -> Tensor:
         """Return what writes to the stream with the residual factors after it multiplied in."""
         if self.seen is None:
             scale = self._gain(AFTER[branch])
             return values if scale is None else _along_rows(self._read(scale, place), values)
-        for name, size in self.seen.scales.get(self.tensors[rest].members[place], ()):
+        uses = self.seen.scales.get(self._member(rest, place), [[]])
+        # A stack is used once per layer; what is used again by its layer is scaled as the last time.
+        for name, size in uses[place if len(uses) == len(self.numbers) else -1]:
             gain = torch.tensor(size, dtype=torch.float64)
             if name in self.source.shapes:
                 if self.source.settings.get(name, "").partition(" ")[0].endswith(NORMS):
                     continue  # the normalisation after a weight is multiplied into it, or none of its size is
                 given = self.source.read(name).detach().to(torch.float64)
+                if name in self.stacks:
+                    given = given[place]
                 if math.isclose(float(given.square().mean().sqrt()), size, rel_tol=CLOSE):
                     gain = given
             values = _along_rows(gain, values)
@@ -564,33 +580,48 @@ class _Block:
         ]
 
     def _read(self, rest: str, place: int) -> Tensor:
-        name = self.tensors[rest].members[place]
+        name = self._member(rest, place)
         given = self.source.read(name).detach()
+        given = given[place] if name in self.stacks else given
         self.rounding = max(self.rounding, torch.finfo(given.dtype).eps if given.is_floating_point() else 0.0)
         values = given.to(torch.float64)
         if not bool(torch.isfinite(values).all()):
             raise ValueError(f"{name!r} in {self.source.name} must be finite, but holds NaN or infinity.")
         return values
 
+    def _member(self, rest: str, place: int) -> str:
+        """Return the name of the tensor that holds a weight of one layer."""
+        members = self.tensors[rest].members
+        return members[place] if len(members) > 1 else members[0]
+
+    def _title(self, parent: str, weights: Iterable[str]) -> str:
+        """Return what to call objects of these weights: what holds them, or the names of their lists."""
+        if "*" in self.prefix:
+            return f"{self.prefix}.{parent}".rstrip(".")
+        return f"{self.prefix}{{{','.join(sorted(weights))}}}"
+
     def _matrix(self, rest: str, place: int) -> Tensor:
         """Return a weight (out, in, ...), the batch normalisation that follows multiplied in."""
         values = self._read(rest, place)
         if (norm := self._batch_norm_after(rest)) is not None:
             values = _along_rows(self._read(norm, place) / self._spread(norm, place), values)
-        return values.T if self.transposed and values.ndim == 2 else values
+        return values.T if self._in_out(rest) and values.ndim == 2 else values
+
+    def _in_out(self, rest: str) -> bool:
+        """Whether a weight is stored as (in, out): as a forward applies it, or as its bias tells."""
+        seen = {} if self.seen is None else self.seen.in_out
+        return seen.get(self.tensors[rest].members[0], self.transposed)
 
     def _rows(self, rest: str) -> int:
-        return self.shapes[rest][1 if self.transposed else 0]
+        return self.shapes[rest][1 if self._in_out(rest) else 0]
 
     def _columns(self, rest: str) -> int:
-        return self.shapes[rest][0 if self.transposed else 1]
+        return self.shapes[rest][0 if self._in_out(rest) else 1]
 
     def _widths(self, free: Mapping[str, tuple[int, ...]]) -> list[int]:
         """Return the widths that the stream may have: one, where gains of norms or other tensors tell it."""
         plain = [
-            shape[0]
-            for rest, shape in self.shapes.items()
-            if len(shape) == 1 and len(self.shapes.get(re.sub(r"bias$", "weight", rest), shape)) == 1
+            shape[0] for rest, shape in self.shapes.items() if len(shape) == 1 and not rest.endswith(NO_GAINS)
         ]
         if plain:
             return [Counter(plain).most_common(1)[0][0]]
@@ -666,6 +697,11 @@ def _remainder(gram: Tensor, centred: bool) -> Tensor:
     mean = gram.trace() / (width - 1 if centred else width)
     gram.diagonal().sub_(mean)
     return gram + mean / width if centred else gram
+
+
+def _is_stack(family: Family) -> bool:
+    """Whether one tensor holds all layers."""
+    return len(family.members) == 1 < len(family.numbers)
 
 
 def _bias(rest: str) -> str:

@@ -169,7 +169,8 @@ def _of_names(source: Source, depth: int, name: str, layers: str | None, seen: S
     found = families(source, layers)
     factors = None
     # Residual factors that a forward showed are multiplied into the weights.
-    folded = {gain for scales in (seen.scales.values() if seen else ()) for gain, _ in scales}
+    uses = [use for each in (seen.scales.values() if seen else ()) for use in each]
+    folded = {gain for use in uses for gain, _ in use}
     for family in found.found:
         if len(family.numbers) != depth:
             raise ValueError(

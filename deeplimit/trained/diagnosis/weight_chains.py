@@ -68,19 +68,21 @@ class Seen:
     Attributes:
         before: gain of the normalised input of a weight, by the weight's name.
         after: gain of the batch normalisation of a weight's output.
-        scales: what multiplies the output of a weight that writes to the stream: a parameter's name, empty
-            for a number, and its root mean square.
+        scales: what multiplies the output of a weight that writes to the stream, each time that it is used:
+            a parameter's name, empty for a number, and its root mean square.
         chains: the first branch of each kind that is a chain.
         tangled: names of the weights of other branches.
         bends: how a branch is not linear in the stream, by the names of its weights that write.
+        in_out: whether a weight is stored as (in, out), where that is known.
     """
 
     before: Mapping[str, Before] = field(default_factory=dict)
     after: Mapping[str, str] = field(default_factory=dict)
-    scales: Mapping[str, tuple[tuple[str, float], ...]] = field(default_factory=dict)
+    scales: Mapping[str, list[list[tuple[str, float]]]] = field(default_factory=dict)
     chains: tuple[Chain, ...] = ()
     tangled: frozenset[str] = frozenset()
     bends: Mapping[str, Bends] = field(default_factory=dict)
+    in_out: Mapping[str, bool] = field(default_factory=dict)
 
 
 def seen_in(trace: Trace, blocks: str | Sequence[str] | None = None) -> Seen:
@@ -103,13 +105,15 @@ def seen_in(trace: Trace, blocks: str | Sequence[str] | None = None) -> Seen:
     # A normalisation that opens a branch behind a stem belongs to what reads it, as in all other layers.
     after = {name: gain for name, gain in batch_norms_after(trace).items() if name in inside}
     sizes = {made.parameters[0]: made.factor for made in trace.scalings.values() if len(made.parameters) == 1}
-    scales = {}
+    scales: dict[str, list[list[tuple[str, float]]]] = {}
     for part in parts:
         gains = [(name, sizes[name]) for name in part.branch.gains if name in sizes]
         for name in part.branch.output:
-            scales[name] = (("", part.multiplier), *gains)
+            scales.setdefault(name, []).append([("", part.multiplier), *gains])
     bends = {name: _bends(graph, part) for part in parts for name in part.branch.output}
-    return Seen(norms_before(trace, after.values()), after, scales, tuple(chains), frozenset(tangled), bends)
+    in_out = {name: stored for made in trace.projections.values() for name, stored in made.in_out.items()}
+    before = norms_before(trace, after.values())
+    return Seen(before, after, scales, tuple(chains), frozenset(tangled), bends, in_out)
 
 
 def _bends(graph: Graph, part: Part) -> Bends:
