@@ -67,9 +67,7 @@ def _turned(value: torch.Tensor) -> bool | None:
         if node is None or getattr(node, "variable", None) is not None:
             return turned
         if node.name().startswith("Permute"):
-            # Axes counted from the end are held as unsigned integers.
-            saved = node._saved_dims
-            axes = [(axis - 2**64 if axis >= 2**63 else axis) % len(saved) for axis in saved]
+            axes = [signed(axis) % len(node._saved_dims) for axis in node._saved_dims]
             last = len(axes) - 2
             if axes[:last] != [*range(last)]:
                 return None
@@ -78,3 +76,8 @@ def _turned(value: torch.Tensor) -> bool | None:
             turned ^= node.name().startswith(("TBackward", "Transpose"))
         node = next((following for following, _ in node.next_functions if following is not None), None)
     return None
+
+
+def signed(number: int) -> int:
+    """Return a number that autograd saved without its sign, as an axis that is counted from the end."""
+    return number - 2**64 if number >= 2**63 else number

@@ -27,7 +27,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import final
+from typing import TypeVar, final
 
 import torch
 from torch import Tensor
@@ -69,6 +69,7 @@ NORMS = ("Norm", "Norm1d", "Norm2d", "Norm3d")
 CLOSE = 1e-5
 """A parameter of this relative distance to what multiplies the branch is that multiplier itself."""
 Pieces = dict[str, Tensor]
+T = TypeVar("T")
 
 
 class Silence(Enum):
@@ -488,16 +489,15 @@ class _Block:
         if self.seen is None:
             return self._gain(AFTER["mlp"]) is not None
         known = self.seen.scales.get(self._member(rest, 0), [])
-        return any(name or size != 1.0 for use in known for name, size in use)
+        scaled = any(name or size != 1.0 for use in known for name, size in use)
+        return scaled or any(factor != 1.0 for factor in self.seen.factors.get(self._member(rest, 0), []))
 
     def _written(self, values: Tensor, rest: str, place: int, branch: str = "mlp") -> Tensor:
         """Return what writes to the stream with the residual factors after it multiplied in."""
         if self.seen is None:
             scale = self._gain(AFTER[branch])
             return values if scale is None else _along_rows(self._read(scale, place), values)
-        uses = self.seen.scales.get(self._member(rest, place), [[]])
-        # A stack is used once per layer; what is used again by its layer is scaled as the last time.
-        for name, size in uses[place if len(uses) == len(self.numbers) else -1]:
+        for name, size in self._use(self.seen.scales, rest, place, []):
             gain = torch.tensor(size, dtype=torch.float64)
             if name in self.source.shapes:
                 if self.source.settings.get(name, "").partition(" ")[0].endswith(NORMS):
@@ -589,6 +589,14 @@ class _Block:
             raise ValueError(f"{name!r} in {self.source.name} must be finite, but holds NaN or infinity.")
         return values
 
+    def _use(self, known: Mapping[str, list[T]], rest: str, place: int, otherwise: T) -> T:
+        """Return what is known of a weight where one layer uses it; a stack is used once by each layer.
+
+        What a layer uses again is scaled as the last time.
+        """
+        uses = known.get(self._member(rest, place), [otherwise])
+        return uses[place if len(uses) == len(self.numbers) else -1]
+
     def _member(self, rest: str, place: int) -> str:
         """Return the name of the tensor that holds a weight of one layer."""
         members = self.tensors[rest].members
@@ -601,8 +609,10 @@ class _Block:
         return f"{self.prefix}{{{','.join(sorted(weights))}}}"
 
     def _matrix(self, rest: str, place: int) -> Tensor:
-        """Return a weight (out, in, ...), the batch normalisation that follows multiplied in."""
+        """Return a weight (out, in, ...) with what it is multiplied by, batch normalisation after it, too."""
         values = self._read(rest, place)
+        if self.seen is not None:
+            values = values * self._use(self.seen.factors, rest, place, 1.0)
         if (norm := self._batch_norm_after(rest)) is not None:
             values = _along_rows(self._read(norm, place) / self._spread(norm, place), values)
         return values.T if self._in_out(rest) and values.ndim == 2 else values

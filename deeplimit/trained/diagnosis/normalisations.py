@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from deeplimit.modules.trace.graph import Graph
+from deeplimit.modules.trace.orientation import signed
 from deeplimit.modules.trace.recording import Edge, Trace, edges_with_gradient, kind
 
 STEPS = 12
@@ -94,7 +95,7 @@ def batch_norms_after(trace: Trace) -> dict[str, str]:
 
 def input_of(graph: Graph, projection: Edge) -> Edge | None:
     """Return what a projection applies its weight to; None where that is not one tensor."""
-    place = _applied(graph, projection)
+    place = applied_at(graph, projection)
     return None if place is None else _data(graph, place)
 
 
@@ -151,7 +152,7 @@ def _gain(graph: Graph, place: Edge) -> str | None:
 
 
 def _convolves(graph: Graph, projection: Edge) -> bool:
-    place = _applied(graph, projection)
+    place = applied_at(graph, projection)
     return place is not None and "Convolution" in kind(place.node)
 
 
@@ -159,12 +160,12 @@ def _axis_before(place: Edge, before: Edge, axis: int) -> int | None:
     """Return where an axis of a place lies in what it was reshaped from; None if nowhere."""
     node, shape, other = place.node, _shape(place), _shape(before)
     if kind(node) == "Transpose":
-        ends = [_signed(node._saved_dim0) % len(other), _signed(node._saved_dim1) % len(other)]
+        ends = [signed(node._saved_dim0) % len(other), signed(node._saved_dim1) % len(other)]
         return ends[1 - ends.index(axis)] if axis in ends else axis
     if kind(node) == "T":
         return len(other) - 1 - axis
     if kind(node) == "Permute":
-        return int(_signed(node._saved_dims[axis]) % len(other))
+        return int(signed(node._saved_dims[axis]) % len(other))
     if shape == other:
         return axis
     behind = math.prod(shape[axis + 1 :])
@@ -176,18 +177,13 @@ def _axis_before(place: Edge, before: Edge, axis: int) -> int | None:
     return same[-1] if same else None
 
 
-def _signed(number: int) -> int:
-    """Return a number that autograd saved without its sign."""
-    return number - 2**64 if number >= 2**63 else number
-
-
 def _shape(place: Edge | None) -> tuple[int, ...]:
     """Return the shape of the tensor at a place; empty where autograd does not tell it."""
     known = getattr(place.node, "_input_metadata", None) if place is not None else None
     return tuple(known[place.output].shape) if known and place is not None else ()
 
 
-def _applied(graph: Graph, projection: Edge) -> Edge | None:
+def applied_at(graph: Graph, projection: Edge) -> Edge | None:
     """Return the operation with the weight of a projection, whose result was reshaped or got a bias."""
     weights = {*graph.trace.projections[projection].weights}
     place: Edge | None = projection

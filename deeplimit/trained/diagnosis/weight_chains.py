@@ -6,7 +6,7 @@ stands between them. Then the branch is a chain: weights that read the stream, o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import final
@@ -14,7 +14,13 @@ from typing import final
 from deeplimit.modules.trace.branches import Part, layout
 from deeplimit.modules.trace.graph import PASSING, Graph
 from deeplimit.modules.trace.recording import Edge, Trace, edges_with_gradient, kind
-from deeplimit.trained.diagnosis.normalisations import Before, batch_norms_after, input_of, norms_before
+from deeplimit.trained.diagnosis.normalisations import (
+    Before,
+    applied_at,
+    batch_norms_after,
+    input_of,
+    norms_before,
+)
 
 MIXING = {"Bmm", "Mm", "Baddbmm", "Addmm", "Cat", "Cumsum"}
 """Operations that mix hidden units, or put units of several weights beside each other."""
@@ -74,6 +80,8 @@ class Seen:
         tangled: names of the weights of other branches.
         bends: how a branch is not linear in the stream, by the names of its weights that write.
         in_out: whether a weight is stored as (in, out), where that is known.
+        factors: the numbers that multiply a weight, what it is applied to, or what it gives to an activation,
+            each time that it is used.
     """
 
     before: Mapping[str, Before] = field(default_factory=dict)
@@ -83,6 +91,7 @@ class Seen:
     tangled: frozenset[str] = frozenset()
     bends: Mapping[str, Bends] = field(default_factory=dict)
     in_out: Mapping[str, bool] = field(default_factory=dict)
+    factors: Mapping[str, list[float]] = field(default_factory=dict)
 
 
 def seen_in(trace: Trace, blocks: str | Sequence[str] | None = None) -> Seen:
@@ -113,7 +122,54 @@ def seen_in(trace: Trace, blocks: str | Sequence[str] | None = None) -> Seen:
     bends = {name: _bends(graph, part) for part in parts for name in part.branch.output}
     in_out = {name: stored for made in trace.projections.values() for name, stored in made.in_out.items()}
     before = norms_before(trace, after.values())
-    return Seen(before, after, scales, tuple(chains), frozenset(tangled), bends, in_out)
+    factors: dict[str, list[float]] = {}
+    at = {place.node: place for place, made in trace.projections.items() if len(made.weights) == 1}
+    for part in parts:
+        for name, factor in _factors(graph, part, [at[node] for node in part.join.region & at.keys()]):
+            factors.setdefault(name, []).append(factor)
+    return Seen(before, after, scales, tuple(chains), frozenset(tangled), bends, in_out, factors)
+
+
+def _factors(graph: Graph, part: Part, places: Sequence[Edge]) -> Iterator[tuple[str, float]]:
+    """Yield the weights of a branch and by which numbers each is multiplied, but for those after the last."""
+    trace = graph.trace
+    found = {place: _times(graph, place) for place in places}
+    for later in found:
+        current, among, bent = input_of(graph, later), 1.0, False
+        while current is not None and current != part.join.root and current not in trace.projections:
+            scaling = trace.scalings.get(current)
+            if scaling is not None and not scaling.parameters:
+                among *= -scaling.factor if scaling.negative else scaling.factor
+            following = graph.onward(current)
+            if following is None:  # an activation stands here, or the end of what is one after the other
+                data = _data_of(graph, current)
+                following = data[0] if len(data) == 1 else None
+                found[later] *= 1.0 if bent else among
+                among, bent = 1.0, True
+            current = following
+        if not bent:
+            found[later] *= among
+        elif current in found:
+            found[current] *= among
+    yield from ((trace.projections[place].weights[0], factor) for place, factor in found.items())
+
+
+def _times(graph: Graph, projection: Edge) -> float:
+    """Return the numbers that multiply a weight before it is applied."""
+    applied, factor = applied_at(graph, projection), 1.0
+    weights = () if applied is None else edges_with_gradient(applied.node)
+    names = (graph.trace.projections[projection].weights,)
+    place = next((edge for edge in weights if graph.parameters_only(edge.node) in names), None)
+    while place is not None and edges_with_gradient(place.node):
+        scaling = graph.trace.scalings.get(place)
+        if scaling is not None and not scaling.parameters:
+            factor *= -scaling.factor if scaling.negative else scaling.factor
+        place = edges_with_gradient(place.node)[0]
+    return factor
+
+
+def _data_of(graph: Graph, place: Edge) -> list[Edge]:
+    return [edge for edge in edges_with_gradient(place.node) if graph.parameters_only(edge.node) is None]
 
 
 def _bends(graph: Graph, part: Part) -> Bends:
