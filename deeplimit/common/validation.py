@@ -115,6 +115,15 @@ def factory(value: T, name: str, hint: str) -> T:
     return function(value, name, hint)
 
 
+def untrained(null: T, depths: int) -> T:
+    """Return `null` if it makes untrained modules, of a depth, or of none where that is known."""
+    factory(null, "null", "a function that makes an untrained module")
+    if not takes(null, depths):
+        wanted = ("no argument, as lambda: Net(16)", "the depth alone, as lambda depth: Net(depth)")[depths]
+        raise TypeError(f"null must be a function of {wanted}; got one that takes others.")
+    return null
+
+
 def text(value: object, name: str) -> str:
     """Return `value` if it is a string that can be printed and written."""
     if not isinstance(value, str):

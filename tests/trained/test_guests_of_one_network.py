@@ -142,6 +142,8 @@ def test_untrained_and_shuffled_layers_stand_in_the_same_table():
     assert table["network"].tolist() == [kind for kind in ("trained", "untrained", "shuffled") for _ in names]
     assert "network" not in dl.diagnose(network).to_frame()
     assert_refused(lambda: dl.diagnose(network, null=lambda: 3), TypeError, "null", "3")
+    assert_refused(lambda: dl.diagnose(network, null=lambda depth: network), TypeError, "null must")
+    assert_refused(lambda: dl.diagnose({16: network, 8: network}, null=lambda: 3), TypeError, "null must")
 
 
 @pytest.mark.nightly

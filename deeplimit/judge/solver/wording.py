@@ -227,8 +227,8 @@ SOLVER: Sentences = {
         "the solver equals the solution at every number of steps, up to round-off"
     ),
     "does_not_move": lambda r: (
-        f"more steps change nothing, and the solution is {r.distances[-1]:.3g} away; does the solver read its"
-        " times?"
+        f"more steps change nothing, and the solution is {r.distances[-1]:.3g} away: see that the solver"
+        " reads its times"
     ),
     "stays_apart": _deepest,
     "distance_levels_off": lambda r: (
@@ -237,8 +237,8 @@ SOLVER: Sentences = {
     ),
     "distance_does_not_fall": lambda r: (
         f"the distance to the solution does not fall: it is {r.distances[0]:.3g} at {r.steps[0]} steps and"
-        f" {r.distances[-1]:.3g} at {r.steps[-1]}; does the solver read the"
-        f" {'path' if r.random else 'times'} that it is given?"
+        f" {r.distances[-1]:.3g} at {r.steps[-1]}: see that the drift is multiplied by its"
+        f" time step, and that the solver reads the {'path' if r.random else 'times'} that it is given"
     ),
     "order_is_not_fitted": lambda r: (
         "fewer than two changes are above round-off, or there are too few paths; take fewer steps or more"

@@ -109,10 +109,11 @@ def diagnose(
     seed = validation.seed(seed)
     if layers is not None:
         validation.text(layers, "layers")
-    if null is not None:
-        validation.factory(null, "null", "a function that makes an untrained module")
     replicates, depth = _replicates(weights)
-    if replicates is not None or _is_one_network(weights):
+    of_one = replicates is not None or _is_one_network(weights)
+    if null is not None:
+        validation.untrained(null, 0 if of_one and depth is None else 1)
+    if of_one:
         _refuse(NETWORK, SWEEP, confidence=confidence != 0.95, homogeneous=homogeneous, spatial=spatial)
         one = diagnose_network(
             weights if replicates is None else replicates,

@@ -194,7 +194,7 @@ def _of_modules(
     limit = BetweenLayers(layers[depths[-1]], _offset(few.flatten(1), many.flatten(1)))
     untrained = None
     if null is not None:
-        validation.function(null, "null", "a function of the depth that builds an untrained module")
+        validation.untrained(null, 1)
         built = {depth: _untrained(null, depth) for depth in depths}
         untrained = _of_modules(built, built, batch, None)
     return FittedLimit(network, limit, depths[:-1], states, untrained)
