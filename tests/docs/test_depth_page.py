@@ -97,5 +97,5 @@ def test_the_table_of_gpt_2_is_the_one_that_is_printed():
 
 @pytest.mark.nightly
 def test_the_first_report_is_the_one_that_is_explained():
-    page = (ROOT / "docs" / "first-report.md").read_text(encoding="utf-8")
-    shown_in_order(fenced("text", page)[0], str(dl.compare(dl.res1(width=40, activation="tanh"))))
+    page = (ROOT / "docs" / "first-comparison.md").read_text(encoding="utf-8")
+    shown_in_order(fenced("text", page)[3], str(dl.compare(dl.res1(width=40, activation="tanh"))))

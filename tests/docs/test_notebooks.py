@@ -41,7 +41,7 @@ def test_a_notebook_is_valid_and_runs_every_line_of_its_page(page):
 @pytest.mark.filterwarnings("ignore")  # of Jupyter
 def test_a_notebook_runs_and_shows_reports_and_progress_as_html(tmp_path, monkeypatch):
     """The cheapest tutorial: what the others run is run by the tests of their pages."""
-    made = nbformat.from_dict(notebooks.notebook("tutorial-neural-ode.md", "the library"))
+    made = nbformat.from_dict(notebooks.notebook("tutorial-simulate.md", "the library"))
     made.cells.append(nbformat.v4.new_code_cell(PROGRESS))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(DOCS.parent), *filter(None, sys.path)]))
     where = {"metadata": {"path": tmp_path}}
