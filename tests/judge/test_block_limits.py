@@ -96,6 +96,44 @@ WITHOUT = {
 }
 
 
+def chained(depth, memory=0.2):
+    """Layers that remember a fifth of the one before, so that their sum varies 1.5 times as much."""
+    weights = torch.randn(depth, WIDTH, WIDTH)
+    for k in range(1, depth):
+        weights[k] = memory * weights[k - 1] + math.sqrt(1 - memory**2) * weights[k]
+    blocks = [tanh_first() for _ in range(depth)]
+    with torch.no_grad():
+        for block, weight in zip(blocks, weights, strict=True):
+            block[1].weight.copy_(weight / math.sqrt(WIDTH))
+    return [Residual(block, depth**-0.5) for block in blocks]
+
+
+def half_tied(depth):
+    """Every other layer is one matrix, at 1/L: a random drift beside the noise."""
+    shared = tanh_first()
+    return [
+        Residual(shared, 1 / depth) if k % 2 else Residual(tanh_first(), depth**-0.5) for k in range(depth)
+    ]
+
+
+@pytest.mark.parametrize("factory", [chained, half_tied])
+def test_layers_that_depend_on_others_at_every_depth_are_not_called_independent(factory):
+    report = found(factory)
+    assert report.verdict == "none"
+    assert report.rule == "layers_depend_on_others" or factory is half_tied
+
+
+def test_layers_in_a_random_order_are_followed_by_what_they_share():
+    def shuffled(depth):
+        layers = in_order(depth)
+        return [layers[k] for k in torch.randperm(depth).tolist()]
+
+    in_order = turning(tanh_first, 1.0)
+    reports = [found(factory) for factory in (in_order, shuffled)]
+    assert [report.rule for report in reports] == ["has_smooth_layers"] * 2
+    assert reports[0].equation != reports[1].equation
+
+
 def drawn_once(depth):
     with seeded(0):
         return [Residual(tanh_first(), depth**-0.5) for _ in range(depth)]

@@ -15,6 +15,7 @@ from deeplimit.common.fields import Count, Depths, Interval, Level, PerDepth, Se
 from deeplimit.common.report import Column, Report, Table
 from deeplimit.common.verdict import BlockLimitVerdict
 from deeplimit.judge.block_limit.measure import LARGER
+from deeplimit.judge.block_limit.verdict import ALMOST_EQUAL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -129,6 +130,8 @@ class IdentifiedLimit(Report):
             size = f"{fluctuates:.2g} |h|, which grows like |h|"
         elif math.isfinite(self.size_power):
             size += f", and like |h|^{self.size_power:.2f} from there to {LARGER:g} times as far"
+        one_layer = moves > 0 or not len(self.correlations) or self.correlations[0] > ALMOST_EQUAL
+        followed = "the update of the layer at t" if one_layer else "what updates of layers near t share"
         written = {
             BlockLimitVerdict.ISOTROPIC_SDE: (
                 f"dH = {drift}s(H) dB, B as wide as H, √width s(h) = {size}{beside}"
@@ -137,7 +140,7 @@ class IdentifiedLimit(Report):
                 f"dH = {drift}Σ(H) dB, (tr ΣΣᵀ)^½ = {size}{beside};"
                 " ΣΣᵀ is the depth times the covariance of a layer's update"
             ),
-            BlockLimitVerdict.NEURAL_ODE: "dH = f(t, H) dt, f the depth times the update of the layer at t",
+            BlockLimitVerdict.NEURAL_ODE: f"dH = f(t, H) dt, f the depth times {followed}",
             BlockLimitVerdict.IDENTITY: "dH = 0",
         }
         return written.get(self.verdict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +39,11 @@ less than half of that at the last two. A share of the depth that layers remembe
 ALIKE = 0.05
 """Correlation of layers that remember each other, at some distance in the deepest network: the alignment then
 grows by 15 % or more, which takes correlations of .075 together. Independent layers come to .01."""
+TOGETHER = 0.1
+"""Logarithm of how many times as much as independent layers their sum varies, from which layers are none; and
+`SEEN` standard errors, all depths together. AR(1) of 0.05 has 0.1."""
+ALMOST_EQUAL = 0.9
+"""Correlation of neighbours from which a limit follows single layers; below it, what they have in common."""
 UNDONE = -0.15
 """Correlation of neighbouring layers below which they undo each other, unless the alignment falls, as for
 fractional noise. What is left, σ'σ summed over pairs, is a drift that sums at one state do not show."""
@@ -125,6 +131,28 @@ class Evidence:
         return one.fixed > max(FIXED, CLEAR * one.fixed_error)
 
     @property
+    def together(self) -> float:
+        """How many times as much as if layers were independent their sum varies, at all depths together."""
+        return math.exp(self._together()[0])
+
+    @property
+    def depends_on_others(self) -> bool:
+        """Whether layers surely are not independent, however the variance of their sum scales."""
+        log, error = self._together()
+        return abs(log) > max(TOGETHER, SEEN * error)
+
+    def _together(self) -> tuple[float, float]:
+        """Return the logarithm of that ratio, each depth with a weight by its error, and its error."""
+        ratios = [one.spreads / max(float(one.apart.mean()), 1e-300) for one in self.taken]
+        kept = [each for each in ratios if len(each) > 1 and float(each.mean()) > 0]
+        logs = np.log([each.mean() for each in kept])
+        errors = np.array([each.std(ddof=1) / math.sqrt(len(each)) / each.mean() for each in kept])
+        if not kept or not (errors > 0).all():
+            return 0.0, math.inf
+        weights = errors**-2 / (errors**-2).sum()
+        return float(weights @ logs), float((errors**-2).sum() ** -0.5)
+
+    @property
     def undoes_neighbours(self) -> bool:
         """Whether neighbouring layers cancel, over short distances and not as fractional noise does."""
         falls = (
@@ -204,7 +232,11 @@ def may_diffuse(e: Evidence) -> bool:
         return False
     one = e.deepest
     return (
-        e.noise_stays and not e.has_jumps and one.largest_update <= HEAVY and one.largest_layer <= ONE_LAYER
+        e.noise_stays
+        and not e.depends_on_others
+        and not e.has_jumps
+        and one.largest_update <= HEAVY
+        and one.largest_layer <= ONE_LAYER
     )
 
 
@@ -236,6 +268,8 @@ def limit(e: Evidence) -> verdict.RuleByRule[BlockLimitVerdict]:
     yield code.NONE, "has_one_large_layer", diffuses and e.deepest.largest_layer > ONE_LAYER
     yield code.NONE, "has_jumps", diffuses and e.has_jumps
     diffuses = diffuses and e.is_independent
+    # Dependence that does not grow with depth has its own drift, or a random field beside the noise.
+    yield code.NONE, "layers_depend_on_others", diffuses and e.depends_on_others
     # What was drawn from the measured coefficients is not what the network is.
     yield code.NONE, "law_is_another_one", diffuses and e.is_rejected
     is_drawn = e.beside is not None

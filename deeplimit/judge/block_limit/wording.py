@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deeplimit.common.verdict import Sentences
 from deeplimit.judge.block_limit.scaling import Power
-from deeplimit.judge.block_limit.verdict import Evidence
+from deeplimit.judge.block_limit.verdict import ALMOST_EQUAL, Evidence
 
 
 def power(value: Power | None) -> str:
@@ -24,6 +24,15 @@ def _sum(e: Evidence) -> str:
     return f"the sum of all updates fluctuates like {power(e.noise)}"
 
 
+def _alike(e: Evidence) -> str:
+    """Return what layers have in common, near each other or at any distance."""
+    near, far = e.deepest.correlations[0], e.deepest.correlations[-1]
+    if near < ALMOST_EQUAL and abs(near - far) < 1 - near:
+        lag = e.deepest.lags[-1]
+        return f"layers have a part in common (correlation {near:.2f}, {far:.2f} at distance {lag})"
+    return f"neighbouring layers are alike (correlation {near:.2f})"
+
+
 AFTER_A_JUMP = (
     "; the first layer moves the state by far more than any other, as a normalisation does, and the limit"
     " begins after it"
@@ -36,6 +45,11 @@ REASONS: Sentences[Evidence] = {
     "has_heavy_tails": lambda e: (
         f"one update carries {e.deepest.largest_update:.0%} of all squares:"
         " the variance of updates is infinite or nearly so"
+    ),
+    "layers_depend_on_others": lambda e: (
+        f"the sum of all updates varies {e.together:.2f} times as much as that of independent layers, at all"
+        f" depths (correlation of neighbours {e.deepest.correlations[0]:.2f}): layers share a part, or"
+        " remember each other, which adds to the limit what sums at one state do not show"
     ),
     "remembers_few_layers": lambda e: (
         f"{_sum(e)}, because layers are like others near them (correlation"
@@ -66,8 +80,7 @@ REASONS: Sentences[Evidence] = {
         f"the mean of the sum of all updates stays ({power(e.drift)}), fluctuations vanish"
     ),
     "has_smooth_layers": lambda e: (
-        f"neighbouring layers are alike (correlation {e.deepest.correlations[0]:.2f}), and the network is"
-        f" {e.ode_distance:.2g} from the ODE through its layers"
+        f"{_alike(e)}, and the network is {e.ode_distance:.2g} from the ODE through its layers"
     ),
     "is_far_from_its_ode": lambda e: (
         f"layers are aligned, but the network is {e.ode_distance:.2g} from their ODE"
