@@ -229,12 +229,12 @@ def _form(stack: Mapping[str, Tensor]) -> str:
 
 
 def _digest(stacks: Mapping[int, Mapping[str, Tensor]]) -> str:
-    """Return digits that stand for all the numbers."""
+    """Return digits that stand for all the numbers, in whatever precision and with whatever sign of 0."""
     found = hashlib.sha256()
     for depth, stack in stacks.items():
         for name, part in stack.items():
-            found.update(f"{depth} {name} {part.dtype} {tuple(part.shape)};".encode())
-            found.update(part.reshape(-1).view(torch.uint8).numpy().tobytes())
+            found.update(f"{depth} {name} {tuple(part.shape)};".encode())
+            found.update((part.double() + 0.0).numpy().tobytes())
     return found.hexdigest()
 
 

@@ -40,14 +40,14 @@ def test_a_notebook_is_valid_and_runs_every_line_of_its_page(page):
 @pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore")  # of Jupyter
 def test_a_notebook_runs_and_shows_reports_and_progress_as_html(tmp_path, monkeypatch):
-    """The cheapest tutorial: what the others run is run by the tests of their pages."""
-    made = nbformat.from_dict(notebooks.notebook("tutorial-simulate.md", "the library"))
+    """A tutorial that prints two reports: what the others run is run by the tests of their pages."""
+    made = nbformat.from_dict(notebooks.notebook("tutorial-neural-sde.md", "the library"))
     made.cells.append(nbformat.v4.new_code_cell(PROGRESS))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(DOCS.parent), *filter(None, sys.path)]))
     where = {"metadata": {"path": tmp_path}}
     nbclient.NotebookClient(made, timeout=300, startup_timeout=300, resources=where).execute()
     shown = [output for cell in made.cells if cell.cell_type == "code" for output in cell.outputs]
     pages = [output.data["text/html"] for output in shown if "text/html" in output.get("data", {})]
-    assert sum("<svg" in page and "converges" in page for page in pages) == 1
+    assert sum("<svg" in page and "converges" in page for page in pages) == 2
     assert sum("<progress" in page and "100%" in page for page in pages) == 1
-    assert sum("<svg" in page for page in pages) == 2
+    assert sum("<svg" in page for page in pages) == 3

@@ -177,3 +177,10 @@ def test_what_cannot_be_a_recording_is_refused_by_name(name):
     call, error, message = REFUSED[name]
     with pytest.raises(error, match=message):
         call()
+
+
+def test_recorded_weights_are_equal_where_their_numbers_are():
+    ones = torch.ones(4, 2, 2)
+    assert dl.Recorded({4: ones}) == dl.Recorded({4: ones.double()}) == dl.Recorded({4: ones.int()})
+    assert dl.Recorded({4: 0 * ones}) == dl.Recorded({4: -0.0 * ones})
+    assert dl.Recorded({4: ones}) != dl.Recorded({4: ones + 1e-6})

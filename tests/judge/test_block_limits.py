@@ -45,6 +45,12 @@ def harmonic(depth):
     return [Residual(tanh_first(), 1 / (i + 1)) for i in range(depth)]
 
 
+def mixed(depth):
+    """Networks with large weights and with small ones: two diffusions, each in half of the networks."""
+    scale = 0.3 if torch.rand(()) < 0.5 else 1.5
+    return [Residual(tanh_first(), scale * depth**-0.5) for _ in range(depth)]
+
+
 def fractional(depth):
     made = [tanh_first() for _ in range(depth)]
     seed = torch.Generator().manual_seed(int(torch.randint(2**31, ())))
@@ -91,7 +97,7 @@ WITHOUT = {
     "has_heavy_tails": stack(stable, 1 / 1.5),
     "has_correlated_layers": fractional,
     "has_one_large_layer": harmonic,
-    "law_is_another_one": moving_average,
+    "layers_depend_on_others": moving_average,
     "turns_as_far_at_any_depth": stack(tanh_first, 0.5, lambda depth: 0.9),
 }
 
@@ -480,10 +486,19 @@ def test_the_report_is_one_like_the_others(tmp_path):
 
 
 @pytest.mark.nightly
-def test_the_comparison_in_law_is_what_holds_a_moving_average_back(monkeypatch):
-    """The twin of the check: without it, the powers of the depth alone would name a diffusion."""
+def test_the_comparison_in_law_is_what_holds_a_mixture_back(monkeypatch):
+    """Without it, the powers of the depth alone would name a diffusion."""
+    x = torch.randn(3, WIDTH, generator=torch.Generator().manual_seed(1))
+    how = {"depths": DEPTHS, "draws": 160, "seed": 1}
+    assert dl.identify(mixed, x, **how).rule == "law_is_another_one"
     monkeypatch.setattr(Evidence, "is_rejected", property(lambda self: False))
-    assert found(moving_average).verdict == "isotropic SDE"
+    assert dl.identify(mixed, x, **how).verdict == "isotropic SDE"
+
+
+@pytest.mark.nightly
+def test_the_variance_of_the_sum_is_what_holds_a_short_memory_back(monkeypatch):
+    monkeypatch.setattr(Evidence, "depends_on_others", property(lambda self: False))
+    assert found(chained).verdict == "isotropic SDE"
 
 
 @pytest.mark.nightly

@@ -166,6 +166,8 @@ def test_the_exact_solution_has_no_error_and_a_constant_one_another_limit():
     stays = check(GBM, lambda equation, x, brownian, times: x, order=1.0)
     assert (stays.verdict, stays.rule) == ("not the limit", "does_not_move")
     assert check(GBM, dl.Exact(), kind="weak").rule == "equals_the_means"
+    constant = check(GBM, dl.EulerMaruyama(), kind="weak", functions={"0": lambda h: 0 * h[:, 0]})
+    assert (constant.verdict, constant.rule) == ("cannot tell", "functions_are_constant")
     weak = check(GBM, lambda equation, x, brownian, times: x, order=1.0, kind="weak")
     assert (weak.verdict, weak.rule) == ("not the limit", "means_stay_apart")
 

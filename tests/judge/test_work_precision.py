@@ -47,6 +47,15 @@ def test_a_solver_that_does_not_read_its_tolerance_is_named():
     assert not math.isfinite(report.work_order)  # the cost does not move either
 
 
+@pytest.mark.parametrize("ends", [0.9999, 1 - 1e-5, 1 - 1e-6])
+def test_a_solver_that_ends_too_early_does_not_follow_its_tolerance_for_long(ends):
+    def short(equation, x, brownian, tolerance):
+        return torchdiffeq.odeint(equation, x, ENDS * ends, rtol=tolerance, atol=tolerance)[-1]
+
+    report = check(short)
+    assert (report.verdict, report.rule) == ("does not follow the tolerance", "levels_off")
+
+
 def test_a_solver_that_reads_the_root_of_its_tolerance_lags():
     def rooted(equation, x, brownian, tolerance):
         return torchdiffeq.odeint(equation, x, ENDS, rtol=tolerance**0.5, atol=tolerance**0.5)[-1]

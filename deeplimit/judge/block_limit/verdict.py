@@ -40,8 +40,9 @@ ALIKE = 0.05
 """Correlation of layers that remember each other, at some distance in the deepest network: the alignment then
 grows by 15 % or more, which takes correlations of .075 together. Independent layers come to .01."""
 TOGETHER = 0.1
-"""Logarithm of how many times as much as independent layers their sum varies, from which layers are none; and
-`SEEN` standard errors, all depths together. AR(1) of 0.05 has 0.1."""
+"""Layers are not independent whose sum varies more or less than theirs by this, in logarithms, and by `SEEN`
+standard errors, all depths together. The ratio is 1 + 2 Σρ_k, of correlations ρ_k at distance k: a drift that
+sums at one state do not show grows with Σρ_k. AR(1) of 0.05 has 0.1."""
 ALMOST_EQUAL = 0.9
 """Correlation of neighbours from which a limit follows single layers; below it, what they have in common."""
 UNDONE = -0.15

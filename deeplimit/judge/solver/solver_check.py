@@ -584,7 +584,9 @@ def _weak_analysis(
         )
     gaps, allowances = tuple(f.gap for f in described), tuple(f.allowed for f in described)
     moves = bool(np.diff(values[:, :-2], axis=1).any())
-    evidence = WeakEvidence(lost, tuple(orders), moves, documented, gaps, allowances)
+    # Without noise all paths are one, and a solver may well be exact on it.
+    varies = bool(np.ptp(values[:, :-2], axis=(0, 1)).any()) or not plan.random
+    evidence = WeakEvidence(lost, tuple(orders), moves, documented, gaps, allowances, varies)
     judgement = judge(rules.weak, evidence)
     seen = [f for f in described if f.resolved]
     decides = min(seen, key=lambda f: f.rate_interval[1]) if seen else None

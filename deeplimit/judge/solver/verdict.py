@@ -376,6 +376,7 @@ class WeakEvidence:
         documented: the documented weak order; None where there is none.
         gaps: per test function, |mean of f at infinitely many steps less that of the reference|; NaN without.
         allowed: per test function, what sampling, extrapolation and the reference allow of it.
+        varies: whether any test function has two values at all, over paths and levels.
     """
 
     lost: int
@@ -384,6 +385,7 @@ class WeakEvidence:
     documented: float | None
     gaps: tuple[float, ...]
     allowed: tuple[float, ...]
+    varies: bool = True
 
     @property
     def resolved(self) -> tuple[WeakOrder, ...]:
@@ -407,6 +409,8 @@ def weak(e: WeakEvidence) -> verdict.RuleByRule[SolverVerdict]:
         "means_stay_apart",
         any(gap > allowed for gap, allowed in zip(e.gaps, e.allowed, strict=True)),
     )
+    # Constants have no error, whatever the states are.
+    yield _V.CANNOT_TELL, "functions_are_constant", not e.varies
     # There is no error at any number of steps.
     yield _V.DOCUMENTED_ORDER, "equals_the_means", not e.moves
     # No test function's weak error is more than noise.

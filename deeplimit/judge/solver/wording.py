@@ -117,6 +117,11 @@ WORK: Sentences = {
         f"the error is {r.errors[0]:.2g} at tolerance {r.tolerances[0]:.0e} and {r.errors[-1]:.2g} at"
         f" {r.tolerances[-1]:.0e}"
     ),
+    "levels_off": lambda r: (
+        f"the error stays near {r.errors[r.levels - 1]:.2g} from tolerance"
+        f" {r.tolerances[r.levels - 3]:.0e} on, and the reference's own is {r.reference_error:.1e}: see that"
+        " the solver ends at time 1, and solves this equation"
+    ),
     "lags_behind": lambda r: (
         f"the error falls with the power {r.exponent:.2f} {_span(r.exponent_interval)} of the tolerance; at"
         f" {r.tolerances[-1]:.0e} it is {r.errors[-1] / r.tolerances[-1]:.2g} times as large"
@@ -315,7 +320,13 @@ SOLVER: Sentences = {
             f"{f.name} by {f.gap:.2g} ({f.allowed:.1g} allowed)" for f in r.functions if f.gap > f.allowed
         )
     ),
-    "equals_the_means": lambda r: "the solver gives the same states at every number of steps",
+    "functions_are_constant": lambda r: (
+        "the test functions have one value on all paths at all numbers of steps, and so say nothing of the"
+        " states; give others"
+    ),
+    "equals_the_means": lambda r: (
+        "the solver gives the same values of the test functions at every number of steps"
+    ),
     "weak_error_is_noise": lambda r: (
         f"with {r.paths} paths every test function's weak error is noise, or grows with the steps. "
         + _for_weak_orders(r)

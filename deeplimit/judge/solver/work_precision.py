@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import time
@@ -28,7 +29,7 @@ from deeplimit.equations.torchsde_step import AsTorchsde
 from deeplimit.judge.solver.runs import CALLED, TOLERANCE as FINEST, method_of, refuse_whole_solver, starts
 from deeplimit.judge.solver.solver_check import read_equation
 from deeplimit.judge.solver.verdict import APART
-from deeplimit.judge.solver.work_report import LEAST, WorkReport, of_tolerances
+from deeplimit.judge.solver.work_report import LEAST, WorkReport, levels_off, of_tolerances
 from deeplimit.statistics.consecutive import log_means
 from deeplimit.version import versions
 
@@ -313,13 +314,14 @@ def _reported(
     finite = np.isfinite(errors).all(axis=1)
     kept, work = errors[finite], evaluations[finite]
     missing = (math.nan, (math.nan, math.nan))
-    exponent, order, levels = missing, missing, 0
+    exponent, order, levels, stays = missing, missing, 0, False
     if len(kept) and (kept > 0).all():
         above = np.sqrt((kept**2).mean(axis=0)) > APART * own
         levels = len(above) if above.all() else int(np.argmin(above))
     if levels >= LEAST:
         logs, moved = log_means(kept[:, :levels])
         costs = np.log(work[:, :levels].mean(axis=0)) if (work[:, :levels] > 0).all() else None
+        stays = levels_off(plan.tolerances[:levels], logs, moved)
         exponent = _slope(np.log(plan.tolerances[:levels]), logs, moved, confidence)
         if costs is not None and np.ptp(costs) > 0:
             steepness = _slope(costs, logs, moved, confidence)[0]
@@ -358,5 +360,5 @@ def _reported(
         seconds=time.perf_counter() - started,
         versions=versions(),
     )
-    decided = judge(of_tolerances, report)
+    decided = judge(functools.partial(of_tolerances, stays=stays), report)
     return dataclasses.replace(report, verdict=decided.code, rule=decided.rule)

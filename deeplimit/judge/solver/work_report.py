@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, final
 
@@ -25,6 +26,8 @@ PROPORTIONAL = 0.75
 method one order lower reach 1 or order/(order + 1), which is 0.8 at order 4."""
 FLAT = 0.25
 """Exponent below which the tolerance hardly moves the error: a hundred times finer, three times better."""
+SURELY = 3.0
+"""Standard errors that are granted to a fall before an error is said to stay."""
 LEAST = 3
 """Two tolerances cannot tell a power law from an error that stays."""
 
@@ -32,20 +35,38 @@ LEAST = 3
 _V = ToleranceVerdict
 
 
-def of_tolerances(report: Any) -> verdict.RuleByRule[ToleranceVerdict]:
-    """Yield the rules on errors at several tolerances."""
+def of_tolerances(report: Any, stays: bool = False) -> verdict.RuleByRule[ToleranceVerdict]:
+    """Yield the rules on errors at several tolerances; `stays` is what `levels_off` says of those read."""
     # Averages over the other runs would mislead.
     yield _V.CANNOT_TELL, "runs_are_lost", bool(report.lost > 0)
     # The reference resolves the error at fewer than three tolerances.
     yield _V.CANNOT_TELL, "tolerances_are_few", bool(report.levels < LEAST)
     # The whole interval of the exponent is near 0.
     yield _V.DOES_NOT_FOLLOW, "hardly_moves", bool(report.exponent_interval[1] < FLAT)
+    # The finest tolerances change nothing, far above the reference's own error.
+    yield _V.DOES_NOT_FOLLOW, "levels_off", stays
     # The whole interval lies below what a controlled error has.
     yield _V.LAGS, "lags_behind", bool(report.exponent_interval[1] < PROPORTIONAL)
     # The interval holds exponents of either kind.
     yield _V.CANNOT_TELL, "exponent_is_open", not report.exponent_interval[0] > PROPORTIONAL
     # What remains: the error falls with the tolerance, in proportion or nearly so.
     yield _V.FOLLOWS, "follows", True
+
+
+def levels_off(tolerances: Sequence[float], logs: np.ndarray, moved: np.ndarray) -> bool:
+    """Whether the last three errors do not fall with the tolerance, and neither do the last two.
+
+    Args:
+        tolerances: tolerances (m,).
+        logs: logarithms of errors (m,).
+        moved: by how much each run (P, m) moves them, as `log_means` says.
+    """
+    found = []
+    for before in (-3, -2):
+        fall, each = logs[before] - logs[-1], moved[:, before] - moved[:, -1]
+        sampling = each.std(ddof=1) / math.sqrt(len(each)) if len(each) > 1 else 0.0
+        found.append((fall + SURELY * sampling) / math.log(tolerances[before] / tolerances[-1]))
+    return bool(max(found) < FLAT)
 
 
 @final
