@@ -10,12 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
+
+from deeplimit.common import validation
 
 CHUNK = 512
 
@@ -215,6 +217,35 @@ class SampledFunction(ABC):
         return None
 
 
+def values_of(
+    function: SampledFunction, times: Tensor, shape: tuple[int, ...], paths: int | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """Return values and biases at `times`; raise where `at` or `bias_at` returns anything else.
+
+    Any number of paths will do where it is left out.
+    """
+    values, biases = function.at(times), function.bias_at(times)
+    _check_values(function, "at", values, (len(times), paths, *shape))
+    if biases is not None:
+        _check_values(function, "bias_at", biases, (len(times), paths, *shape[:1]))
+    return values, biases
+
+
+def _check_values(function: SampledFunction, method: str, values: Any, shape: tuple[int | None, ...]) -> None:
+    name = f"{type(function).__name__}.{method}"
+    if not isinstance(values, Tensor) or not values.is_floating_point():
+        raise TypeError(
+            f"{name} must return a tensor of floating-point numbers; got {validation.named(values)}."
+        )
+    got, paths = tuple(values.shape), shape[1]
+    fits = len(got) == len(shape) and (got[0], *got[2:]) == (shape[0], *shape[2:])
+    if not fits or (paths is not None and got[1] not in (1, paths)):
+        raise ValueError(
+            f"{name} must return (times, paths, *shape), here {shape[0]} times, {paths or 'any number of'}"
+            f" paths, or one for all, and shape {shape[2:]}; got {got}."
+        )
+
+
 class Path(ABC):
     """One block of sampled weights along a grid: the same path for every depth and for the limit.
 
@@ -307,7 +338,7 @@ class Values:
     def __init__(
         self, function: SampledFunction, shape: tuple[int, ...], paths: int, device: torch.device
     ) -> None:
-        self.function = function
+        self.function, self.shape, self.paths = function, shape, paths
         self.device = device
         self.piece = max(1, VALUES_AT_ONCE // (paths * math.prod(shape)))
 
@@ -320,7 +351,7 @@ class Values:
         if index not in self.held:
             self.held = range(index, min(index + self.piece, len(self.times)))
             times = self.times[self.held.start : self.held.stop]
-            self.values, self.biases = self.function.at(times), self.function.bias_at(times)
+            self.values, self.biases = values_of(self.function, times, self.shape, self.paths)
         now = index - self.held.start
         return self.values[now], None if self.biases is None else self.biases[now]
 
@@ -358,4 +389,4 @@ class FunctionPath(Path):
     def whole(self) -> DrawnLayers:
         (depth,), (function,) = self.depths, self.functions
         ends = torch.arange(1, depth + 1, dtype=torch.float64, device=self.values.device) / depth
-        return DrawnLayers(function.at(ends), function.bias_at(ends), self.scale)
+        return DrawnLayers(*values_of(function, ends, self.values.shape, self.values.paths), self.scale)

@@ -233,7 +233,7 @@ def _digest(stacks: Mapping[int, Mapping[str, Tensor]]) -> str:
     found = hashlib.sha256()
     for depth, stack in stacks.items():
         for name, part in stack.items():
-            found.update(f"{depth} {name} {tuple(part.shape)};".encode())
+            found.update(f"{depth} {name} {torch.float64} {tuple(part.shape)};".encode())
             found.update((part.double() + 0.0).numpy().tobytes())
     return found.hexdigest()
 

@@ -83,7 +83,7 @@ class TrendAndNoise(WeightLaw):
     def describe(self) -> str:
         trend = None if self.trend is None else f"L^-{self.exponent:g} times {self.trend.describe()}"
         noise = None if self.ito is None else self.ito.describe()
-        return " plus ".join(part for part in (trend, noise) if part is not None)
+        return " plus ".join(part for part in (trend, noise) if part is not None) or "weights of 0"
 
 
 def _with_noise(trend: Tensor | None, noise: list[Tensor | None]) -> Tensor | None:

@@ -23,6 +23,7 @@ from deeplimit.driving import (
     factors_of,
     layers_in_law,
 )
+from deeplimit.driving.path import values_of
 from deeplimit.equations.base import (
     CompiledStep,
     FunctionValue,
@@ -241,9 +242,9 @@ def layers_at(
     time = torch.as_tensor(t, device=device, dtype=torch.float64).reshape(1)
     layers = []
     for function, law, shape in zip(functions, weights, shapes, strict=True):
-        bias = function.bias_at(time)
-        value, scale = function.at(time)[0], law.entry_scale(shape)
-        layers.append(Layer(value, 1, law.layer_exponent, scale, None if bias is None else bias[0]))
+        values, biases = values_of(function, time, shape)
+        bias = None if biases is None else biases[0]
+        layers.append(Layer(values[0], 1, law.layer_exponent, law.entry_scale(shape), bias))
     return tuple(layers)
 
 

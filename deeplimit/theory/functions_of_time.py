@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from deeplimit.driving import FunctionLaw, layers_of
+from deeplimit.driving.path import values_of
 from deeplimit.theory.theorem import Hypothesis
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _fits(law: FunctionLaw, shape: tuple[int, ...]) -> bool:
     try:
         law.check(shape)
         _values(law, shape, torch.tensor([0.5], dtype=torch.float64))
-    except (TypeError, ValueError, RuntimeError):
+    except Exception:  # noqa: BLE001  # whatever a user's law does with a shape that is none of its network's
         return False
     return True
 
@@ -91,7 +92,7 @@ def _values(law: FunctionLaw, shape: tuple[int, ...], times: Tensor) -> Tensor:
     """Return A and b at these times, (times, numbers), of one draw."""
     generator = torch.Generator().manual_seed(0)
     function = law.sample(shape, 1, generator, torch.float64, torch.device("cpu"))
-    parts = [part for part in (function.at(times), function.bias_at(times)) if part is not None]
+    parts = [part for part in values_of(function, times, shape, 1) if part is not None]
     return torch.cat([part.reshape(len(times), -1) for part in parts], dim=1)
 
 
@@ -155,8 +156,8 @@ def expands(law: FunctionLaw, width: int, slope: float) -> Hypothesis:
     generator = torch.Generator().manual_seed(0)
     function = law.sample((width, width), 1, generator, torch.float64, torch.device("cpu"))
     times = torch.linspace(0.0, 1.0, TIMES, dtype=torch.float64)
-    matrices = slope * law.entry_scale((width, width)) * function.at(times)[:, 0]
-    bias = function.bias_at(times)
+    values, bias = values_of(function, times, (width, width), 1)
+    matrices = slope * law.entry_scale((width, width)) * values[:, 0]
     size = float(matrices.abs().max())
     pushed = bias is not None and float(bias.abs().max()) > 0
     symmetric = torch.linalg.eigvalsh((matrices + matrices.mT) / 2)

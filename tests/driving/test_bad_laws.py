@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from refusals import assert_refused, row
@@ -76,3 +77,45 @@ def test_a_samplers_variance_may_be_off_by_one_percent_where_it_has_no_error(sig
     dl.IID(alternating(0.0, 1.0 + sign * 0.0099))
     with pytest.raises(ValueError, match=r"variance (1\.01|0\.99)"):
         dl.IID(alternating(0.0, 1.0 + sign * 0.0102))
+
+
+class Sampled(dl.FunctionLaw):
+    """A user's functions of time, with whatever values."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def entry_scale(self, shape):
+        return 1.0
+
+    def describe(self):
+        return "sampled"
+
+    def sample(self, shape, paths, generator, dtype, device):
+        values = self.values
+
+        class Function(dl.SampledFunction):
+            def at(self, times):
+                return values(len(times), paths, *shape)
+
+        return Function()
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "pins"),
+    [
+        (lambda k, p, *shape: torch.zeros(k, p, shape[0], 1), ValueError, ["Function.at", "shape (3, 3)"]),
+        (
+            lambda k, p, *shape: torch.zeros(1, p, *shape).double(),
+            ValueError,
+            ["Function.at", "shape (3, 3)"],
+        ),
+        (lambda k, p, *shape: torch.zeros(k, p, *shape, 1), ValueError, ["Function.at", "shape (3, 3)"]),
+        (lambda k, p, *shape: torch.zeros(k, p, *shape, dtype=torch.int64), TypeError, ["at"]),
+        (lambda k, p, *shape: np.zeros((k, p, *shape)), TypeError, ["at", "ndarray"]),
+        (lambda *shape: None, TypeError, ["at", "None"]),
+    ],
+)
+def test_what_a_users_function_of_time_returns_is_checked(values, error, pins):
+    network = dl.res1(3, "tanh", weights=Sampled(values))
+    assert_refused(lambda: dl.simulate(network, torch.ones(1, 3), depths=[4, 8], paths=8), error, *pins)

@@ -560,6 +560,7 @@ def test_exact_solutions_and_moments_of_a_problem_agree_with_its_equation(name):
         row("weak ODE", lambda: check(PROBLEMS["oscillator"], "rk4", kind="weak"), ValueError, "kind", "ODE"),
         row("shape", lambda: check(GBM, lambda e, x, b, t: x[:5]), ValueError, "scheme", "(5, 1)"),
         row("tensor", lambda: check(GBM, lambda e, x, b, t: 1.0), TypeError, "scheme", "1.0"),
+        row("integers", lambda: check(GBM, lambda e, x, b, t: x.long()), TypeError, "scheme", "int64"),
         row(
             "one number",
             lambda: check(GBM, "euler", kind="weak", functions=[lambda h: h], steps=(2, 4, 8)),

@@ -9,6 +9,7 @@ from test_twins import apart, objects, printed
 from torch import nn
 from torch.nn import functional
 
+import deeplimit as dl
 from deeplimit.common.global_state import seeded
 
 WIDTH, HIDDEN, DEPTH, FACTOR = 6, 6, 8, 0.25
@@ -134,3 +135,22 @@ def test_one_matrix_of_a_layer_is_multiplied_too():
             network = Square(at).double()
         (found,) = objects(network, DEPTH, BATCH).values()
         torch.testing.assert_close(found.norm(), math.sqrt(1 / DEPTH) * network.w.detach().norm())
+
+
+@pytest.mark.parametrize("given", [lambda made: made, lambda made: made.state_dict()])
+def test_stacks_whose_hidden_units_may_be_in_any_order_are_not_compared_by_entries(given):
+    class Hidden(nn.Module):
+        def __init__(self, depth):
+            super().__init__()
+            self.w_in, self.w_out = (nn.Parameter(torch.randn(depth, *shape)) for shape in ((9, 6), (6, 9)))
+
+        def forward(self, h):
+            for w_in, w_out in zip(self.w_in, self.w_out, strict=True):
+                h = h + torch.tanh(h @ w_in.T) @ w_out.T
+            return h
+
+    with seeded(0):
+        networks = {depth: Hidden(depth).double() for depth in (6, 9)}
+    with pytest.raises(ValueError, match=r"Pass the module|pass batch="):
+        dl.diagnose({depth: given(made) for depth, made in networks.items()})
+    assert dl.diagnose(networks, batch=BATCH).verdict

@@ -321,7 +321,7 @@ def compare(
     _check_together(same_network, inputs, resnet, measured, chosen)
     checked_seed = validation.seed(seed)
     equation = resnet.limit() if limit is None else limit
-    if resnet.channels[0].kind is ChannelKind.SEPARATE and _is_random(equation):
+    if any(channel.kind is ChannelKind.SEPARATE for channel in resnet.channels[:1]) and _is_random(equation):
         resnet = on_shared_noise(resnet)
     of_size = partial(
         make_task,

@@ -324,7 +324,8 @@ def _reported(e: OrderEvidence, code: OrderVerdict, rule: str, p: float, confide
     fit, slopes = e.fit, np.full((2, m - 1), math.nan)
     if fit is not None:
         slopes[:, : len(fit.slopes)] = fit.slopes, fit.slope_errors
-    floor = None if fit is None else fit.floor
+    # Of errors that grow no share remains.
+    floor = None if fit is None or e.interval[1] < 0 else fit.floor
     report = OrderReport(
         verdict=code,
         rule=rule,

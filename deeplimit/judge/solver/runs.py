@@ -437,6 +437,8 @@ def _checked(plan: Plan, got: Any, x: Tensor, count: int) -> Tensor:
             f"scheme {name} must return a tensor of states, (P, d) at the last time or (steps + 1, P, d); got"
             f" {validation.named(got)}."
         )
+    if not got.is_floating_point():
+        raise TypeError(f"scheme {name} must return floating-point numbers; got a tensor of {got.dtype}.")
     if tuple(got.shape) == tuple(x.shape):
         return got.unsqueeze(0)
     if tuple(got.shape) != (count + 1, *x.shape):

@@ -161,7 +161,10 @@ ORDER: Sentences = {
         f"the errors level off at {r.smallest:.1e}, near round-off; take fewer steps, or float64"
     ),
     "level_off": lambda r: f"{_floor(r)} would remain at infinitely many steps",
-    "are_flat": lambda r: f"the errors do not fall: the order is at most {r.rate_interval[1]:.3f}",
+    "are_flat": lambda r: (
+        f"the errors {'grow' if r.rate_interval[1] < 0 else 'do not fall'}: the order is at most"
+        f" {r.rate_interval[1]:.3f}"
+    ),
     "follow_no_power_law": lambda r: (
         "no power law is in sight: local slopes change too much; take more steps at the fine end"
     ),

@@ -139,7 +139,7 @@ def invariants(
         if star and rest:
             blocks.setdefault((prefix + star, ()), {})[rest.lstrip(".")] = family
         elif (
-            star or seen is not None
+            star or seen is not None or _has_hidden_units(source, family, found)
         ):  # a list of a module's, or a stack: with others they make up its layers
             owner, dot, own = prefix.rstrip(".").rpartition(".")
             blocks.setdefault((owner + dot, family.numbers), {})[own] = family
@@ -707,6 +707,13 @@ def _remainder(gram: Tensor, centred: bool) -> Tensor:
     mean = gram.trace() / (width - 1 if centred else width)
     gram.diagonal().sub_(mean)
     return gram + mean / width if centred else gram
+
+
+def _has_hidden_units(source: Source, family: Family, found: Families) -> bool:
+    """Whether another stack may follow this one in a branch, so that units between them may be permuted."""
+    shapes = [source.shapes[each.members[0]][1:] for each in found.found if _is_stack(each)]
+    own = source.shapes[family.members[0]][1:]
+    return len(own) == 2 and own[0] != own[1] and own[::-1] in shapes
 
 
 def _is_stack(family: Family) -> bool:

@@ -57,6 +57,11 @@ class Families:
     found: tuple[Family, ...]
     left_out: dict[str, str]
 
+    @property
+    def numbered(self) -> bool:
+        """Whether numbers in names tell layers, so that no tensor holds all of them."""
+        return any(len(family.members) > 1 for family in self.found)
+
 
 class NoNumberedWeightsError(ValueError):
     """No name among the tensors has a number that runs over layers."""

@@ -188,9 +188,8 @@ class _Run:
             self.left_out["weights"] = str(error).rstrip(".")
             return
         self.left_out.update(found.left_out)
-        numbered = any(len(family.members) > 1 for family in found.found)
-        self.seen_or_stacked = seen is not None or not numbered
-        self.stacks = 0 if seen is not None or numbered else len(found.found)
+        self.seen_or_stacked = seen is not None or not found.numbered
+        self.stacks = 0 if seen is not None or found.numbered else len(found.found)
         for stack in invariants(self.source, found, self.left_out, seen, orders=self.orders):
             self.examine(stack, WEIGHTS)
 

@@ -206,6 +206,8 @@ def _of_module_or_names(
         if batch is not None:
             raise type(error)(f"batch does not fit {type(given).__name__}: {error}") from error
         try:
+            if not families(source, layers).numbered:  # stacks are in no order of hidden units
+                raise ValueError("names of stacks do not tell what reads the stream.")
             return _of_names(source, depth, name, layers, None)
         except SameLayersError:
             raise
