@@ -273,14 +273,14 @@ def _held_per_step(network: ResidualNetwork, limit: Limit, shared: Sharing) -> i
 
 
 def _natural_dtype(network: ResidualNetwork, limit: object) -> torch.dtype:
-    """Return the dtype of a module's parameters, else one that suits how errors fall.
+    """Return the dtype of a module's parameters and buffers, else one that suits how errors fall.
 
     That is float64 where errors may fall like 1/L, float32 for layers driven by Brownian motion.
     """
     if isinstance(limit, torch.nn.Module):
-        for parameter in limit.parameters():
-            if parameter.dtype in (torch.float32, torch.float64):
-                return parameter.dtype
+        for held in (*limit.parameters(), *limit.buffers()):
+            if held.dtype in (torch.float32, torch.float64):
+                return held.dtype
     smooth = not all(channel.motions for channel in network.channels)
     return torch.float64 if smooth and network.regime().name != "sde" else torch.float32
 

@@ -254,10 +254,10 @@ class RequiredSampleSize:
     paths: int
     seconds: float = field(compare=False)
 
-    def told(self, counted: str) -> str:
-        """Return it in words; `counted` says what the paths are called."""
+    def told(self, counted: str, serves: str = "decide") -> str:
+        """Return it in words; `counted` says what the paths are called, `serves` what it may do."""
         return (
-            f"depths up to {self.depths[-1]} with {self.paths} {counted} may decide, about"
+            f"depths up to {self.depths[-1]} with {self.paths} {counted} may {serves}, about"
             f" {in_words(max(1.0, self.seconds))}"
         )
 
@@ -274,9 +274,11 @@ def analyses(made: Sequence[InterimAnalysis]) -> list[tuple[str, str]]:
     return [("analyses", f"{len(made)} of at most {MOST_ANALYSES}, which share the level: {listed}")]
 
 
-def required(needs: RequiredSampleSize | None, counted: str) -> list[tuple[str, str]]:
-    """Return the line of a report on what would decide: nothing where the verdict stands."""
-    return [] if needs is None else [("needed", needs.told(counted))]
+def required(needs: RequiredSampleSize | None, counted: str, decided: bool = False) -> list[tuple[str, str]]:
+    """Return the line of a report on what would decide, or confirm, it; nothing where the verdict stands."""
+    if needs is None:
+        return []
+    return [("to confirm", needs.told(counted, "confirm it")) if decided else ("needed", needs.told(counted))]
 
 
 AUTO = "auto"

@@ -71,3 +71,24 @@ def test_errors_of_small_noise_fall_no_faster_than_at_order_one():
 def test_an_equation_of_another_drift_is_another_one():
     given = dl.SDE(lambda t, h: 0.9 * h @ TURN.T.to(h), quiet, brownian=(6,))
     assert dl.compare(QUIET, given).verdict == "does not converge"
+
+
+@pytest.mark.parametrize("held", ["parameters", "buffers"])
+def test_a_module_is_an_equation_in_the_precision_of_what_it_holds(held):
+    class Field(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            turn = TURN.float()
+            if held == "buffers":
+                self.register_buffer("turn", turn)
+            else:
+                self.turn = torch.nn.Parameter(turn)
+
+        def forward(self, t, h):
+            return h @ self.turn.T
+
+    network = dl.res1(
+        2, "identity", weights=dl.Recorded({L: TURN.expand(L, 2, 2) / L for L in (4, 8, 16)}), exponent=0.0
+    )
+    report = dl.compare(network, Field(), depths=[4, 8, 16], paths=32)
+    assert report.dtype == "float32"

@@ -118,10 +118,11 @@ class CompareReport(Report):
         citations: keys or BibTeX entries of the theorem and of the methods that were used.
         rule: name of the rule that decided.
         looks: analyses of an adaptive call, the last of which this report is; empty for a call of fixed size.
-        needs: what an adaptive call that cannot tell would measure next, and how long that would take.
+        needs: what an adaptive call that cannot tell, or did not end, would measure next, and how long that
+            would take.
         predicted_is_bound: whether `predicted_rate` is only a lower bound of the order.
-        parts: where the network is not its limit's own scheme, the error's two parts: the network's distance
-            to that scheme on the same layers, and the scheme's to the limit. The order is that of the part
+        parts: of an equation that is not the table's own, the error's two parts: the network's distance to
+            its scheme on the same layers, and the scheme's to the equation. The order is that of the part
             that falls more slowly. Whether the limit is the network's shows in the first part. Else empty.
         quantity: "state", or "gradient": what network and limit were compared in.
         average: "mean" where errors are L^p means over paths. "median" where a few paths make up every
@@ -200,7 +201,7 @@ class CompareReport(Report):
         return [
             *(("", text) for text in order),
             *(("part", _told(part, self.digits)) for part in self.parts),
-            *required(self.needs, "paths"),
+            *required(self.needs, "paths", self.verdict != "cannot tell"),
         ]
 
     def _setting(self) -> list[tuple[str, str]]:

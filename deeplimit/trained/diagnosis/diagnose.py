@@ -27,6 +27,8 @@ def diagnose(
     homogeneous: bool = False,
     spatial: tuple[int, int] | None = None,
     layers: str | None = None,
+    batch: Any = None,
+    null: Callable[..., nn.Module] | None = None,
     seed: int = 0,
 ) -> DepthDiagnosis: ...
 @overload
