@@ -634,7 +634,8 @@ class Running:
                     raise
                 raise TypeError(
                     f"the executor runs in other processes, so {measurement.carries} must be importable"
-                    f" there: functions of a module, not lambdas or local ones ({error})."
+                    f" there: functions of a module, or functools.partial of them, not lambdas or local ones"
+                    f" ({error})."
                 ) from error
         elif not measurement.side_by_side:
             for block in blocks:

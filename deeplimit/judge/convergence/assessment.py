@@ -775,10 +775,11 @@ def _report(
         narrow=task.dtype == torch.float32,
     )
     wrong = outcome.judgement.code == verdict.DOES_NOT and pairing.reads is Reads.INCREMENTS
+    other_motions = wrong and same_covariance_of_other_motions(task)
     sense = getattr(task.limit, "interpretation", "")
     report = CompareReport(
         verdict=outcome.judgement.code,
-        reason=said(outcome.judgement, wording.REASONS),
+        reason=said(outcome.judgement, wording.REASONS) + (wording.PATH_BY_PATH if other_motions else ""),
         network=str(task.network),
         limit=task.limit.equation + (INDEPENDENT if task.independent else ""),
         regime=pairing.regime.name,
@@ -826,7 +827,7 @@ def _report(
         reservations=(
             *wording.pairing_notes(task, pairing, is_corrected),
             *([wording.OF_THE_SENSE] if wrong and sense == STRATONOVICH else []),
-            *([wording.OF_OTHER_MOTIONS] if wrong and same_covariance_of_other_motions(task) else []),
+            *([wording.OF_OTHER_MOTIONS] if other_motions else []),
             *([wording.OF_SINGLE_STEPS] if outcome.of_single_steps else []),
             *all_said(verdict.caveats(numbers), numbers, wording.OF_THE_NUMBERS),
         ),

@@ -283,10 +283,12 @@ OF_THE_SENSE = (
     " equation in Itô's: with the same coefficients that is another one."
 )
 """A caveat where such a limit is not the network's."""
+PATH_BY_PATH = " path by path, though in law a step is the same"
+"""What ends the reason then."""
 OF_OTHER_MOTIONS = (
-    "the limit's noise has the covariance of the network's and reads other Brownian motions: in law a step is"
-    " the same, path by path it is not. dB[i, j] moves entry (i, j) of a weight (out, in), as in (dB @"
-    " v.unsqueeze(2)).squeeze(2). compare_laws(resnet, limit) compares laws."
+    "the limit's noise has the covariance of the network's and reads other Brownian motions. dB[i, j] moves"
+    " entry (i, j) of a weight (out, in), as in (dB @ v.unsqueeze(2)).squeeze(2). compare_laws(resnet, limit)"
+    " compares laws."
 )
 """A caveat where a limit is another one path by path alone."""
 OF_SINGLE_STEPS = (
