@@ -70,6 +70,11 @@ CLOSE = 1e-5
 """A parameter of this relative distance to what multiplies the branch is that multiplier itself."""
 Pieces = dict[str, Tensor]
 T = TypeVar("T")
+Blocks = dict[tuple[str, tuple[int, ...]], dict[str, Family]]
+"""The weights of layers by what follows the layer's number in their names, or by the names of their lists.
+
+A block's key is what comes before the number, or before the list's name, and the numbers where lists are one.
+"""
 
 
 class Silence(Enum):
@@ -133,7 +138,7 @@ def invariants(
         h.*.mlp: read Gram (5, 4, 4)
         h.*.mlp: write Gram (5, 4, 4)
     """
-    blocks: dict[tuple[str, tuple[int, ...]], dict[str, Family]] = {}
+    blocks: Blocks = {}
     for family in found.found:
         prefix, star, rest = family.name.partition("*")
         if star and rest:
@@ -145,13 +150,46 @@ def invariants(
             blocks.setdefault((owner + dot, family.numbers), {})[own] = family
         else:
             yield from _plain(source, family, left_out)
-    for (prefix, _), tensors in blocks.items():
+    for (prefix, _), tensors in _joined(blocks, seen).items():
         block = _Block(source, prefix, tensors, left_out, seen)
         yield from block.objects()
         if orders is not None:
             orders += block.orders
         if biases:
             yield from block.biases()
+
+
+def _joined(blocks: Blocks, seen: Seen | None) -> Blocks:
+    """Return blocks of which those are one whose weights make up one branch, as two lists of modules may."""
+    if seen is None:
+        return blocks
+    for chain in seen.chains:
+        names = {*chain.reads, *chain.middle, chain.write, chain.entry}
+        names |= {seen.before[name].gain for name in names & seen.before.keys()}
+        names |= {seen.after[name] for name in names & seen.after.keys()}
+        names |= {gain for use in seen.scales.get(chain.write, []) for gain, _ in use}
+        several = {
+            key: tensors
+            for key, tensors in blocks.items()
+            if names & {family.members[0] for family in tensors.values()}
+        }
+        numbers = {family.numbers for tensors in several.values() for family in tensors.values()}
+        places = {key: _list(key[0]) for key in several}
+        owners = {owner for owner, _ in places.values()}
+        if len(several) > 1 and len(numbers) == len(owners) == 1:
+            inside = [(places[key][1], tensors) for key, tensors in several.items()]
+            both = {own + rest: family for own, tensors in inside for rest, family in tensors.items()}
+            blocks = {key: tensors for key, tensors in blocks.items() if key not in several}
+            blocks[owners.pop(), numbers.pop()] = both
+    return blocks
+
+
+def _list(prefix: str) -> tuple[str, str]:
+    """Return what owns a list of modules, "net.", and the list, "up."; the latter is empty of others."""
+    if "*" not in prefix:
+        return prefix, ""
+    owner, dot, own = prefix.removesuffix("*").rstrip(".").rpartition(".")
+    return owner + dot, f"{own}."
 
 
 def _plain(source: Source, family: Family, left_out: dict[str, str]) -> Iterator[Stack]:
@@ -502,11 +540,11 @@ class _Block:
             if name in self.source.shapes:
                 if self.source.settings.get(name, "").partition(" ")[0].endswith(NORMS):
                     continue  # the normalisation after a weight is multiplied into it, or none of its size is
-                given = self.source.read(name).detach().to(torch.float64)
-                if name in self.stacks:
-                    given = given[place]
-                if math.isclose(float(given.square().mean().sqrt()), size, rel_tol=CLOSE):
-                    gain = given
+                whole = self.source.read(name).detach().to(torch.float64)
+                layer = [whole[place]] if whole.ndim and len(whole) == len(self.numbers) else []
+                for given in (whole, *layer):
+                    if math.isclose(float(given.square().mean().sqrt()), size, rel_tol=CLOSE):
+                        gain = given
             values = _along_rows(gain, values)
         return values
 

@@ -140,7 +140,7 @@ def _gain(graph: Graph, place: Edge) -> str | None:
     gains = [
         name
         for edge in edges_with_gradient(place.node)
-        if (name := graph.parameter(edge.node)) is not None and not name.endswith("bias")
+        if (name := _one_parameter(graph, edge.node)) is not None and not name.endswith("bias")
     ]
     data = _data(graph, place)
     while data is not None and kind(data.node) in CASTS:
@@ -149,6 +149,12 @@ def _gain(graph: Graph, place: Edge) -> str | None:
     if graph.normalises(place.node) or by_hand:
         return gains[0] if gains else ""
     return None
+
+
+def _one_parameter(graph: Graph, node: Any) -> str | None:
+    """Return the name of the parameter at a node, or of the stack of which one layer's is taken there."""
+    only = graph.parameters_only(node) if graph.cuts_a_parameter(node) else None
+    return only[0] if only and len(only) == 1 else graph.parameter(node)
 
 
 def _convolves(graph: Graph, projection: Edge) -> bool:

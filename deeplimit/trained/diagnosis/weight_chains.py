@@ -113,9 +113,12 @@ def seen_in(trace: Trace, blocks: str | Sequence[str] | None = None) -> Seen:
     inside = {name for part in parts for name in (*part.branch.inner, *part.branch.output)}
     # A normalisation that opens a branch behind a stem belongs to what reads it, as in all other layers.
     after = {name: gain for name, gain in batch_norms_after(trace).items() if name in inside}
-    sizes = {made.parameters[0]: made.factor for made in trace.scalings.values() if len(made.parameters) == 1}
+    at_gain = {place.node: gain for place, gain in trace.scalings.items() if len(gain.parameters) == 1}
+    every = {gain.parameters[0]: gain.factor for gain in at_gain.values()}
     scales: dict[str, list[list[tuple[str, float]]]] = {}
     for part in parts:
+        scaled = [at_gain[node] for node in part.join.region & at_gain.keys()]
+        sizes = every | {gain.parameters[0]: gain.factor for gain in scaled}
         gains = [(name, sizes[name]) for name in part.branch.gains if name in sizes]
         for name in part.branch.output:
             scales.setdefault(name, []).append([("", part.multiplier), *gains])
