@@ -261,3 +261,77 @@ def test_what_a_twin_moves_between_tensors_changes_no_object(kind):
             twin.twin(k, torch.randperm(9, generator=stream), factor)
     torch.testing.assert_close(twin(BATCH), network(BATCH))
     assert apart(objects(network, DEPTH, BATCH), objects(twin, DEPTH, BATCH)) < 1e-9
+
+
+class Spelled(nn.Module):
+    """h + c_l · tanh(h A_l) B_l, with the number c_l written in one of several ways."""
+
+    def __init__(self, depth, how, backwards=False):
+        super().__init__()
+        self.how, self.order = how, [*range(depth)][:: -1 if backwards else 1]
+        self.W, self.V = nn.Parameter(walked(depth, 6, 9)), nn.Parameter(walked(depth, 9, 6))
+        numbers = (1 + torch.arange(depth)) ** -0.5
+        self.stacked = nn.Parameter(numbers[:, None].clone())
+        self.register_buffer("kept", numbers[:, None].clone())
+        self.numbers = numbers.tolist()
+
+    def forward(self, h):
+        for k in self.order:
+            unit, V = torch.tanh(h @ self.W[k]), self.V[k]
+            if self.how == "parameters":
+                unit = self.stacked[k] * unit
+            elif self.how == "buffers":
+                unit = unit * self.kept[k]
+            elif self.how == "on the weight":
+                V = self.kept[k] * V
+            elif self.how == "numbers":
+                unit = self.numbers[k] * unit
+            branch = unit @ V
+            h = h + (self.numbers[k] * branch if self.how == "on the branch" else branch)
+        return h
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("how", ["parameters", "buffers", "on the weight", "numbers", "on the branch"])
+def test_a_number_of_each_layer_is_its_own_in_every_spelling_and_order(how, backwards):
+    with seeded(5):
+        network = Spelled(DEPTH, how, backwards).double()
+    plain = copy.deepcopy(network)
+    plain.how = "nowhere"
+    with torch.no_grad():
+        plain.V.mul_(plain.kept[:, :, None])
+    torch.testing.assert_close(plain(BATCH), network(BATCH))
+    assert apart(objects(network, DEPTH, BATCH), objects(plain, DEPTH, BATCH)) < 1e-6
+
+
+def test_weights_that_are_standardised_are_not_read_as_they_are_stored():
+    class Standardised(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.reads, self.writes = nn.Parameter(walked(DEPTH, 9, 6)), nn.Parameter(walked(DEPTH, 9, 6))
+
+        def forward(self, h):
+            for reads, writes in zip(self.reads, self.writes, strict=True):
+                w = (reads - reads.mean(1, keepdim=True)) / reads.std(1, keepdim=True)
+                h = h + torch.tanh(h @ w.T) @ writes
+            return h
+
+    with seeded(0):
+        network = Standardised().double()
+    with pytest.raises(ValueError, match="no chain of weights"):
+        objects(network, DEPTH, BATCH)
+
+
+def test_a_sum_inside_another_call_leaves_the_stream_out_and_nothing_else():
+    class Fused(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.reads, self.writes = nn.Parameter(walked(DEPTH, 6, 9)), nn.Parameter(walked(DEPTH, 9, 6))
+
+        def forward(self, h):
+            for reads, writes in zip(self.reads, self.writes, strict=True):
+                h = torch.addmm(h, torch.tanh(h @ reads), writes, alpha=0.5)
+            return h
+
+    with seeded(0):
+        assert dl.diagnose(Fused(), batch=BATCH.float()).verdict

@@ -356,7 +356,7 @@ def _note_multiple(graph: Graph, addition: Addition, skip: int, root: Edge, othe
     if first is None or second is None or not beyond:
         return False
     factor = (first + second) / beyond  # what lies beyond the sum is found on the way back
-    graph.trace.scalings.setdefault(addition.place, Scaling(abs(factor), (), factor < 0))
+    graph.trace.scalings.setdefault(addition.place, Scaling(abs(factor), (), factor < 0, True))
     return factor != 0
 
 

@@ -133,12 +133,18 @@ class Projection:
 @dataclass(frozen=True)
 class Scaling:
     """A product with a number or with a few parameters: the factor, the names of the parameters, and whether
-    the number is negative.
+    the number is negative. `single` says that it is one number, of a parameter or not.
     """
 
     factor: float
     parameters: tuple[str, ...]
     negative: bool = False
+    single: bool = False
+
+    @property
+    def value(self) -> float:
+        """The number with its sign."""
+        return -self.factor if self.negative else self.factor
 
 
 @dataclass
@@ -284,22 +290,30 @@ class Recorder(TorchCalls):
 
     def _scaling(self, where: Edge, factors: Any, power: float = 1.0) -> None:
         """Record a product as a scaling if all factors but one are numbers, or made of parameters."""
-        numbers = [
-            value
-            for value in factors
-            if isinstance(value, (int, float)) or (isinstance(value, torch.Tensor) and value.dim() == 0)
+        numbers = [value for value in factors if self._is_number(value)]
+        tensors = [
+            value for value in factors if isinstance(value, torch.Tensor) and not self._is_number(value)
         ]
-        tensors = [value for value in factors if isinstance(value, torch.Tensor) and value.dim() > 0]
         if len(tensors) == 1 and len(numbers) == 1:
             number = numbers[0]
             names = _behind(number, self.trace.names) if isinstance(number, torch.Tensor) else ()
             value = float(number.detach() if isinstance(number, torch.Tensor) else number)
-            self.trace.scalings[where] = Scaling(abs(value) ** power if value else 0.0, names, value < 0)
+            self.trace.scalings[where] = Scaling(
+                abs(value) ** power if value else 0.0, names, value < 0, True
+            )
         elif len(tensors) == 2:
             small = min(tensors, key=lambda tensor: tensor.numel())
             names = _behind(small, self.trace.names)
             if names:
                 self.trace.scalings[where] = Scaling(size(small) ** power if size(small) else 0.0, names)
+
+    def _is_number(self, value: Any) -> bool:
+        """Whether a factor is one number, of whatever shape, that does not depend on data."""
+        if not isinstance(value, torch.Tensor):
+            return isinstance(value, (int, float))
+        if value.dim() == 0:
+            return True
+        return value.numel() == 1 and (not value.requires_grad or bool(_behind(value, self.trace.names)))
 
 
 def _own_memory(result: Any, args: Any, kwargs: Any) -> Any:

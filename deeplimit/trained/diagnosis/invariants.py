@@ -369,7 +369,9 @@ class _Block:
         if not fits:
             for rest in rests.values():
                 self.used.add(rest)
-                self.left_out[self.tensors[rest].name] = "is cut into groups, whose units are not matched"
+                self.left_out[self.tensors[rest].name] = (
+                    "is followed by weights of other sizes: units of groups, say, are not matched"
+                )
             return
         named = {f"reads {place}": rest for place, rest in enumerate(reads)}
         named |= {f"middle {place}": rest for place, rest in enumerate(middle)}
@@ -392,7 +394,8 @@ class _Block:
             named = " or ".join(map(str, widths))
             for rest in free:
                 self.left_out[self.tensors[rest].name] = (
-                    f"reads or writes a stream of width {named}, which shapes do not tell. {RENAME}"
+                    f"reads or writes a stream of width {named}, which shapes do not tell"
+                    f"{f'. {RENAME}' if self.seen is None else ', and neither does its forward'}"
                 )
             return
         for reads, write in [pair for width in widths for pair in self._pairs(free, width)] + square:

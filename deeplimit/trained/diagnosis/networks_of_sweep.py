@@ -128,7 +128,7 @@ def _network(given: Any, depth: int, name: str, layers: str | None, batch: Any) 
         return _of_stacks({key: value for key, value in given.items() if value is not None}, depth, name)
     try:
         source = source_of(given)
-        if _are_stacks(source.shapes):
+        if not isinstance(given, nn.Module) and _are_stacks(source.shapes):
             return _of_stacks({key: source.read(key) for key in source.shapes}, depth, name)
         return _of_module_or_names(given, source, depth, name, layers, batch)
     except (TypeError, ValueError) as error:

@@ -55,6 +55,8 @@ def stream_states(model: nn.Module, batch: Batch, found: Layout, seed: int = 0) 
         joins = list(dict.fromkeys(part.join.addition.ordinal for part in parts))
         kind = Counter(part.branch.kind for part in parts).most_common(1)[0][0]
         begins = {part.join.addition.ordinal: part.branch.name for part in parts if part.branch.kind == kind}
+        if not {*joins} <= recorder.skips.keys():  # a sum within another call, as addmm, has no number
+            continue
         states = [recorder.skips[ordinal] for ordinal in joins if ordinal in begins]
         states.append(recorder.sums[joins[-1]])
         if len({state.shape for state in states}) == 1:

@@ -6,13 +6,16 @@ stands between them. Then the branch is a chain: weights that read the stream, o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import final
+from operator import itemgetter
+from typing import TypeVar, final
 
 from deeplimit.modules.trace.branches import Part, layout
 from deeplimit.modules.trace.graph import PASSING, Graph
+from deeplimit.modules.trace.orientation import signed
 from deeplimit.modules.trace.recording import Edge, Trace, edges_with_gradient, kind
 from deeplimit.trained.diagnosis.normalisations import (
     Before,
@@ -34,6 +37,11 @@ LINEAR = PASSING | PRODUCTS | {
 """Operations that are linear in one state. Of all others, known or not, it is assumed that they are not."""
 CUTS = {"Split", "SplitWithSizes", "UnsafeSplit"}
 """Operations that cut the units of one weight into kinds."""
+
+
+T = TypeVar("T")
+NOT_KNOWN = -(2**62)
+"""The layer of a weight that is taken from no stack."""
 
 
 class Bends(Enum):
@@ -115,22 +123,52 @@ def seen_in(trace: Trace, blocks: str | Sequence[str] | None = None) -> Seen:
     after = {name: gain for name, gain in batch_norms_after(trace).items() if name in inside}
     at_gain = {place.node: gain for place, gain in trace.scalings.items() if len(gain.parameters) == 1}
     every = {gain.parameters[0]: gain.factor for gain in at_gain.values()}
-    scales: dict[str, list[list[tuple[str, float]]]] = {}
+    at = {place.node: place for place, made in trace.projections.items() if len(made.weights) == 1}
+    scales: dict[str, list[tuple[int, list[tuple[str, float]]]]] = {}
+    factors: dict[str, list[tuple[int, float]]] = {}
     for part in parts:
+        places = [at[node] for node in part.join.region & at.keys()]
+        layers = {trace.projections[place].weights[0]: _layer(graph, place) for place in places}
+        for name, factor in _factors(graph, part, places):
+            factors.setdefault(name, []).append((layers[name], factor))
         scaled = [at_gain[node] for node in part.join.region & at_gain.keys()]
         sizes = every | {gain.parameters[0]: gain.factor for gain in scaled}
         gains = [(name, sizes[name]) for name in part.branch.gains if name in sizes]
         for name in part.branch.output:
-            scales.setdefault(name, []).append([("", part.multiplier), *gains])
+            scales.setdefault(name, []).append((layers.get(name, NOT_KNOWN), [("", part.multiplier), *gains]))
     bends = {name: _bends(graph, part) for part in parts for name in part.branch.output}
     in_out = {name: stored for made in trace.projections.values() for name, stored in made.in_out.items()}
     before = norms_before(trace, after.values())
-    factors: dict[str, list[float]] = {}
-    at = {place.node: place for place, made in trace.projections.items() if len(made.weights) == 1}
-    for part in parts:
-        for name, factor in _factors(graph, part, [at[node] for node in part.join.region & at.keys()]):
-            factors.setdefault(name, []).append(factor)
-    return Seen(before, after, scales, tuple(chains), frozenset(tangled), bends, in_out, factors)
+    return Seen(
+        before,
+        after,
+        _by_layer(scales),
+        tuple(chains),
+        frozenset(tangled),
+        bends,
+        in_out,
+        _by_layer(factors),
+    )
+
+
+def _by_layer(uses: Mapping[str, list[tuple[int, T]]]) -> dict[str, list[T]]:
+    """Return what is known of each use of a tensor: by its layers, where it is a stack, else as they ran."""
+    found = {}
+    for name, every in uses.items():
+        layers = [layer for layer, _ in every]
+        by_index = NOT_KNOWN not in layers and len({*layers}) == len(layers)
+        found[name] = [known for _, known in (sorted(every, key=itemgetter(0)) if by_index else every)]
+    return found
+
+
+def _layer(graph: Graph, projection: Edge) -> int:
+    """Return which layer's weight is taken from a stack."""
+    for place in _to_the_leaf(graph, projection):
+        if kind(place.node) == "Unbind" and place.node._saved_dim == 0:
+            return place.output
+        if kind(place.node) == "Select" and place.node._saved_dim == 0:
+            return signed(place.node._saved_index)
+    return NOT_KNOWN
 
 
 def _factors(graph: Graph, part: Part, places: Sequence[Edge]) -> Iterator[tuple[str, float]]:
@@ -141,8 +179,7 @@ def _factors(graph: Graph, part: Part, places: Sequence[Edge]) -> Iterator[tuple
         current, among, bent = input_of(graph, later), 1.0, False
         while current is not None and current != part.join.root and current not in trace.projections:
             scaling = trace.scalings.get(current)
-            if scaling is not None and not scaling.parameters:
-                among *= -scaling.factor if scaling.negative else scaling.factor
+            among *= scaling.value if scaling is not None and scaling.single else 1.0
             following = graph.onward(current)
             if following is None:  # an activation stands here, or the end of what is one after the other
                 data = _data_of(graph, current)
@@ -159,16 +196,25 @@ def _factors(graph: Graph, part: Part, places: Sequence[Edge]) -> Iterator[tuple
 
 def _times(graph: Graph, projection: Edge) -> float:
     """Return the numbers that multiply a weight before it is applied."""
-    applied, factor = applied_at(graph, projection), 1.0
+    scalings = [graph.trace.scalings.get(place) for place in _to_the_leaf(graph, projection)]
+    return math.prod(scaling.value for scaling in scalings if scaling is not None and scaling.single)
+
+
+def _is_stored(graph: Graph, projection: Edge) -> bool:
+    """Whether a weight is applied as it is stored, but for numbers and its axes: not standardised, say."""
+    places = [place.node for place in _to_the_leaf(graph, projection)]
+    return all(kind(node) in PASSING and len(edges_with_gradient(node)) == 1 for node in places)
+
+
+def _to_the_leaf(graph: Graph, projection: Edge) -> Iterator[Edge]:
+    """Yield the places from where a weight is applied back to the parameter, but for the parameter itself."""
+    applied = applied_at(graph, projection)
     weights = () if applied is None else edges_with_gradient(applied.node)
     names = (graph.trace.projections[projection].weights,)
     place = next((edge for edge in weights if graph.parameters_only(edge.node) in names), None)
     while place is not None and edges_with_gradient(place.node):
-        scaling = graph.trace.scalings.get(place)
-        if scaling is not None and not scaling.parameters:
-            factor *= -scaling.factor if scaling.negative else scaling.factor
+        yield place
         place = edges_with_gradient(place.node)[0]
-    return factor
 
 
 def _data_of(graph: Graph, place: Edge) -> list[Edge]:
@@ -211,7 +257,7 @@ def _chain(graph: Graph, part: Part) -> Chain | None:
         if place.node in part.join.region and len(made.weights) == 1
     }
     write = [place for place, name in places.items() if (name,) == branch.output]
-    if len(write) != 1:
+    if len(write) != 1 or not all(_is_stored(graph, place) for place in places):
         return None
     middle: list[Edge] = []
     current = _inputs(graph, part, write[0])
