@@ -143,9 +143,8 @@ def invariants(
         prefix, star, rest = family.name.partition("*")
         if star and rest:
             blocks.setdefault((prefix + star, ()), {})[rest.lstrip(".")] = family
-        elif (
-            star or seen is not None or _has_hidden_units(source, family, found)
-        ):  # a list of a module's, or a stack: with others they make up its layers
+        elif star or seen is not None or _has_hidden_units(source, family, found):
+            # A list of parameters, or a stack: with others of its owner it makes up layers.
             owner, dot, own = prefix.rstrip(".").rpartition(".")
             blocks.setdefault((owner + dot, family.numbers), {})[own] = family
         else:
