@@ -97,6 +97,8 @@ def test_cannot_tell_names_a_larger_size_and_its_time():
     assert report.needs.depths[-1] > 16
     assert 0 < report.needs.seconds < 3600
     assert f"{report.needs.paths} paths may decide" in str(report)
+    assert "needed" in str(report)
+    assert "needed" not in str(dataclasses.replace(report, verdict="converges"))
     assert json.loads(json.dumps(report.to_dict()))["needs"]["paths"] == report.needs.paths
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import deeplimit as dl
+from deeplimit.judge.convergence import wording
 
 WIDTH = 3
 
@@ -71,6 +72,19 @@ def test_errors_of_small_noise_fall_no_faster_than_at_order_one():
 def test_an_equation_of_another_drift_is_another_one():
     given = dl.SDE(lambda t, h: 0.9 * h @ TURN.T.to(h), quiet, brownian=(6,))
     assert dl.compare(QUIET, given).verdict == "does not converge"
+
+
+@pytest.mark.parametrize(("index", "factor", "is_said"), [("pji", 1.0, True), ("pij", 1.3, False)])
+def test_a_limit_that_is_wrong_path_by_path_alone_is_said_to_be_so(index, factor, is_said):
+    """Entry (i, j) of dB moves entry (i, j) of a weight; the other way round, a step has the same law."""
+
+    def diffusion(t, h, dB):
+        return factor * 3**-0.5 * torch.einsum(f"{index},pj->pi", dB, torch.tanh(h))
+
+    given = dl.SDE(lambda t, h: 0.0, diffusion, brownian=(3, 3))
+    report = dl.compare(dl.res1(3, "tanh"), given, depths=[8, 16, 32, 64], paths=128)
+    assert report.verdict == "does not converge"
+    assert report.reason.endswith(wording.PATH_BY_PATH) == is_said
 
 
 @pytest.mark.parametrize("held", ["parameters", "buffers"])

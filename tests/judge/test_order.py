@@ -56,6 +56,13 @@ def test_errors_that_do_not_fall_level_off():
     assert dl.order(drawn(0.0, corrected=0.0), STEPS).verdict == "levels off"
 
 
+def test_of_errors_that_grow_no_share_remains():
+    report = dl.order(drawn(-1.0, corrected=0.0), STEPS)
+    assert (report.verdict, report.rule) == ("levels off", "are_flat")
+    assert report.rate_interval[1] < 0
+    assert math.isnan(report.floor_upper)
+
+
 def test_one_vector_of_errors_has_no_sampling_noise():
     report = dl.order(2.0 * STEPS**-4.0 * (1 + 1 / STEPS), STEPS)
     assert report.verdict == "power law"

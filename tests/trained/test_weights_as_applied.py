@@ -210,13 +210,14 @@ class TwoLists(nn.Module):
     def __init__(self, depth):
         super().__init__()
         self.norms = nn.ModuleList(nn.LayerNorm(6) for _ in range(depth))
+        self.scales = nn.ParameterList(0.5 + torch.rand(6) for _ in range(depth))
         self.ups, self.downs = (
             nn.ModuleList(nn.Linear(*ends) for _ in range(depth)) for ends in ((6, 9), (9, 6))
         )
 
     def forward(self, h):
-        for norm, up, down in zip(self.norms, self.ups, self.downs, strict=True):
-            h = h + down(torch.tanh(up(norm(h)))) / len(self.norms)
+        for norm, scale, up, down in zip(self.norms, self.scales, self.ups, self.downs, strict=True):
+            h = h + scale * down(torch.tanh(up(norm(h)))) / len(self.norms)
         return h
 
     def twin(self, k, order, factor):
@@ -225,7 +226,9 @@ class TwoLists(nn.Module):
         norm.bias.mul_(factor)
         up.weight.copy_(up.weight[order] / factor)
         up.bias.copy_(up.bias[order])
-        down.weight.copy_(down.weight[:, order])
+        down.weight.copy_(down.weight[:, order] * factor[:, None])
+        down.bias.mul_(factor)
+        self.scales[k].div_(factor)
 
 
 class Mixed(nn.Module):
@@ -276,15 +279,17 @@ class Spelled(nn.Module):
         self.numbers = numbers.tolist()
 
     def forward(self, h):
+        pairs = [*zip(self.W, self.V, strict=True)]
         for k in self.order:
-            unit, V = torch.tanh(h @ self.W[k]), self.V[k]
+            W, V = pairs[k] if self.how == "unbound" else (self.W[k], self.V[k])
+            unit = torch.tanh(h @ W)
             if self.how == "parameters":
                 unit = self.stacked[k] * unit
             elif self.how == "buffers":
                 unit = unit * self.kept[k]
             elif self.how == "on the weight":
                 V = self.kept[k] * V
-            elif self.how == "numbers":
+            elif self.how in ("numbers", "unbound"):
                 unit = self.numbers[k] * unit
             branch = unit @ V
             h = h + (self.numbers[k] * branch if self.how == "on the branch" else branch)
@@ -292,7 +297,9 @@ class Spelled(nn.Module):
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-@pytest.mark.parametrize("how", ["parameters", "buffers", "on the weight", "numbers", "on the branch"])
+@pytest.mark.parametrize(
+    "how", ["parameters", "buffers", "on the weight", "numbers", "unbound", "on the branch"]
+)
 def test_a_number_of_each_layer_is_its_own_in_every_spelling_and_order(how, backwards):
     with seeded(5):
         network = Spelled(DEPTH, how, backwards).double()
@@ -335,3 +342,29 @@ def test_a_sum_inside_another_call_leaves_the_stream_out_and_nothing_else():
 
     with seeded(0):
         assert dl.diagnose(Fused(), batch=BATCH.float()).verdict
+
+
+class Named(nn.Module):
+    """Stacks by the names that a dict of stacks has."""
+
+    def __init__(self, depth):
+        super().__init__()
+        self.W, self.V = nn.Parameter(walked(depth, 6, 6)), nn.Parameter(walked(depth, 6, 6))
+
+    def forward(self, h):
+        for W, V in zip(self.W, self.V, strict=True):
+            h = h + torch.tanh(h @ W) @ V
+        return h
+
+
+def test_a_module_is_read_by_its_forward_whatever_its_weights_are_called():
+    with seeded(0):
+        network, deeper = Named(DEPTH).double(), Named(2 * DEPTH).double()
+    twin, stream = copy.deepcopy(network), torch.Generator().manual_seed(4)
+    with torch.no_grad():
+        for k in range(DEPTH):
+            order = torch.randperm(6, generator=stream)
+            twin.W[k], twin.V[k] = twin.W[k][:, order], twin.V[k][order]
+    assert apart(objects(network, DEPTH, BATCH), objects(twin, DEPTH, BATCH)) < 1e-9
+    with pytest.raises(ValueError, match="batch"):  # squares, whose shapes tell nothing
+        dl.diagnose({DEPTH: network, 2 * DEPTH: deeper})

@@ -17,7 +17,7 @@ RIGHT = {"matmul", "__matmul__", "mm", "bmm"}
 ADDED = {"addmm", "baddbmm"}
 """Products of two with a summand before them."""
 STEPS = 16
-"""At most so many operations lie between a parameter and the tensor that a product gets."""
+"""Operations between a parameter and a factor of a product are followed up to this many."""
 
 
 def stored_in_out(name: str, given: Sequence[Any], value: torch.Tensor) -> bool | None:
