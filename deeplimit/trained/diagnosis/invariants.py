@@ -166,7 +166,6 @@ def _joined(blocks: Blocks, seen: Seen | None) -> Blocks:
         names = {*chain.reads, *chain.middle, chain.write, chain.entry}
         names |= {seen.before[name].gain for name in names & seen.before.keys()}
         names |= {seen.after[name] for name in names & seen.after.keys()}
-        names |= {gain for use in seen.scales.get(chain.write, []) for gain, _ in use}
         several = {
             key: tensors
             for key, tensors in blocks.items()
