@@ -13,7 +13,8 @@ Every limit with a picture, and every figure of two papers drawn again, with the
 statements that hold (bold where not all do). `deeplimit reproduce marion-fig1` draws Figure 1 of Marion et
 al. and checks it; `deeplimit validate --quick --only "ROWS"` measures a limit.
 
-More: [every limit with its wrong twin](cases.md), and [four experiments on training](trained-experiments.md).
+More: [every limit with its wrong twin](cases.md), and [four experiments on
+training](reproducing-trained.md#four-experiments-on-training).
 """
 LIMITS = {
     "proposition-11": "Prop. 11",

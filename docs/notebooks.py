@@ -21,7 +21,7 @@ SAVED = re.compile(r"# (\w+\.py)\n")
 
 def tutorials() -> dict[str, str]:
     """Return what each tutorial needs, by the name of its page, in the order of the overview."""
-    overview = (DOCS / "tutorials.md").read_text(encoding="utf-8")
+    overview = (DOCS / "choosing.md").read_text(encoding="utf-8")
     return {row["page"]: row["needs"] for row in ROW.finditer(overview)}
 
 
