@@ -44,7 +44,9 @@ def test_pages_of_figures_are_as_their_writer_leaves_them(pages):
     shown = 0
     for name in pages.PAGES:
         page = (DOCS / name).read_text(encoding="utf-8")
-        shown += page.partition("\n## Four experiments")[0].count("(images/")  # those state nothing of a paper
+        shown += page.partition("\n## Four experiments")[0].count(
+            "(images/"
+        )  # those state nothing of a paper
         for figure in figures:
             rows = [row for row in statements if row["figure"] == figure]
             assert pages.written(page, figure, rows) == page

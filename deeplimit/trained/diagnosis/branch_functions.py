@@ -8,6 +8,7 @@ f_k(x), has: it is the same whatever the order of its hidden units. Normalisatio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -27,6 +28,12 @@ from deeplimit.trained.diagnosis.stream_states import channel_axis, stream_state
 
 PROBES = ("noise", "states")
 """What all layers are given: normal states, or those of an ordinary forward."""
+MEAN = ", mean"
+"""How the name of a branch's mean over states ends."""
+OPERATIONS = 16.0
+"""Round-off of a branch's output in units of that of its numbers: some operations follow each other."""
+TINY = 1e-300
+"""A branch that adds nothing is divided by this."""
 
 
 def branch_functions(
@@ -79,11 +86,37 @@ def branch_functions(
     return functions_on(model, as_batch(model, batch), probe, blocks, seed)
 
 
+def responses(model: nn.Module, batch: Any = None) -> tuple[Stack, ...]:
+    """Return what each kind of branch adds to noise less its mean, (L, 1, M): three axes, as weights have.
+
+    `bent` is the share of it that is not linear, by noise of twice the size; None where that is round-off.
+    """
+    taken = as_batch(model, batch)
+    single, double = (functions_on(model, taken, "noise", None, 0, size)[0] for size in (1.0, 2.0))
+    doubled = {each.name: each.values.flatten(1).double() for each in double}
+    found = []
+    for stack in single:
+        values = stack.values.flatten(1)
+        if stack.name.endswith(MEAN) or stack.name not in doubled:
+            continue
+        linear, given = 2 * values.double(), doubled[stack.name]
+        share = (given - linear).norm(dim=1) / (given.norm(dim=1) + linear.norm(dim=1)).clamp(min=TINY)
+        rounding = OPERATIONS * stack.precision
+        bent = share if bool((share > rounding).any()) else None
+        found.append(replace(stack, values=values.unsqueeze(1), rounding=rounding, bent=bent))
+    return tuple(found)
+
+
 @alone()
 def functions_on(
-    model: nn.Module, taken: Batch, probe: str, blocks: str | Sequence[str] | None, seed: int
+    model: nn.Module,
+    taken: Batch,
+    probe: str,
+    blocks: str | Sequence[str] | None,
+    seed: int,
+    size: float = 1.0,
 ) -> tuple[tuple[Stack, ...], dict[str, str]]:
-    """Return the same on a batch that was read."""
+    """Return the same on a batch that was read; `size` multiplies the probe."""
     trace = record(model, taken, trained=True)
     found = layout(trace, blocks)
     states = {}
@@ -91,7 +124,7 @@ def functions_on(
         streams = stream_states(model, taken, found, seed)
         states = {number: each.states[len(each.names) // 2] for number, each in streams.items()}
     # With gradients on: without them some modules take another way (torch's encoder does).
-    with undisturbed(model, trained=True), seeded(seed), _Kept(trace, found, states) as shared:
+    with undisturbed(model, trained=True), seeded(seed), _Kept(trace, found, states, size) as shared:
         run(model, taken)
     if shared.count != shared.expected:
         raise ValueError(
@@ -105,9 +138,11 @@ def functions_on(
 class _Kept(SharedStream):
     """Keeps what every branch adds; streams begin with given states, or with noise where there are none."""
 
-    def __init__(self, trace: Trace, found: Layout, states: dict[int, torch.Tensor]) -> None:
+    def __init__(
+        self, trace: Trace, found: Layout, states: dict[int, torch.Tensor], times: float = 1.0
+    ) -> None:
         super().__init__(trace, found)
-        self.states = states
+        self.states, self.times = states, times
         self.kept: dict[tuple[int, int], torch.Tensor] = {}
 
     def note(self, part: Part, update: torch.Tensor) -> None:
@@ -117,8 +152,8 @@ class _Kept(SharedStream):
     def start(self, like: torch.Tensor, stream: int) -> torch.Tensor:
         state = self.states.get(stream)
         if state is None or state.numel() != like.numel():
-            return super().start(like, stream)
-        return state.reshape(like.shape).to(like)
+            return self.times * super().start(like, stream)
+        return self.times * state.reshape(like.shape).to(like)
 
 
 def _stacks(
@@ -152,7 +187,7 @@ def _stacks(
         other = [axis for axis in range(layers[0].dim()) if axis != channels]
         means = [layer.mean(other, keepdim=True) for layer in layers]
         responses = [layer - mean for layer, mean in zip(layers, means, strict=True)]
-        for name, values in ((kind, responses), (f"{kind}, mean", [mean.flatten() for mean in means])):
+        for name, values in ((kind, responses), (f"{kind}{MEAN}", [mean.flatten() for mean in means])):
             try:
                 refuse_copies(range(len(values)), values)
             except SameLayersError as error:

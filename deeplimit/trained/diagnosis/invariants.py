@@ -342,7 +342,7 @@ class _Block:
             if len(known) < len(names) or not chain.reads or chain.write in chain.reads:
                 continue
             yield from self._chain(chain, known)
-        for name in self.seen.tangled:
+        for name in sorted(self.seen.tangled):
             if (rest := rests.get(name)) is not None and rest not in self.used:
                 self.used.add(rest)
                 self.left_out[self.tensors[rest].name] = (

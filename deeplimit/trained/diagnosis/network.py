@@ -18,10 +18,10 @@ from deeplimit.trained.diagnosis.influence import Influence, influence
 from deeplimit.trained.diagnosis.invariants import invariants
 from deeplimit.trained.diagnosis.layer_families import COPIES, SAME, NoNumberedWeightsError, families
 from deeplimit.trained.diagnosis.layer_gram import LayerGram, copies, repeated
-from deeplimit.trained.diagnosis.network_report import NOISE, STATES, WEIGHTS, Examined, NetworkDiagnosis
+from deeplimit.trained.diagnosis.network_report import Examined, NetworkDiagnosis
 from deeplimit.trained.diagnosis.networks_of_sweep import made_by
 from deeplimit.trained.diagnosis.sources import Source, source_of
-from deeplimit.trained.diagnosis.stacks import Stack
+from deeplimit.trained.diagnosis.stacks import NOISE, STATES, WEIGHTS, Stack
 from deeplimit.trained.diagnosis.stream_states import stream_states
 from deeplimit.trained.diagnosis.weight_chains import Seen, seen_in
 from deeplimit.version import versions

@@ -18,6 +18,7 @@ from deeplimit.trained.diagnosis.influence import Influence
 from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.merging import Merging, merging
 from deeplimit.trained.diagnosis.one_network import LayerStatistics
+from deeplimit.trained.diagnosis.stacks import WEIGHTS
 from deeplimit.trained.diagnosis.undecided import Known, known
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ DECAYING = "decaying"
 """What correlations are called where the order is real."""
 UNDECIDED = "cannot tell"
 """What they are called where neither an order nor its absence is seen."""
-WEIGHTS, NOISE, STATES = "weights", "function of noise", "function of states"
-"""What an object is: weights themselves, or what a branch adds to a probe."""
 UNTRAINED, SHUFFLED = "untrained", "shuffled"
 """The two nulls: networks as the factory makes them, and trained layers in a random order."""
 SHOWN = 6

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -14,11 +14,12 @@ from deeplimit.common import validation
 from deeplimit.common.global_state import seeded
 from deeplimit.modules.trace.batches import as_batch
 from deeplimit.modules.trace.branches import record
-from deeplimit.trained.diagnosis.invariants import invariants
+from deeplimit.trained.diagnosis.branch_functions import responses
+from deeplimit.trained.diagnosis.invariants import SILENT, invariants
 from deeplimit.trained.diagnosis.layer_families import COPIES, SAME, SameLayersError, families
 from deeplimit.trained.diagnosis.norms import LEAST_LAYERS
 from deeplimit.trained.diagnosis.sources import Source, finite_numbers, source_of
-from deeplimit.trained.diagnosis.stacks import Stack
+from deeplimit.trained.diagnosis.stacks import NOISE, Stack
 from deeplimit.trained.diagnosis.weight_chains import Seen, seen_in
 
 WEIGHTS = {"A", "V", "W", "F", "Δ"}
@@ -38,6 +39,8 @@ class Network:
         factors: residual factors, (L,) or (1,), with their signs; None where none are given.
         by_names: whether the layers are known by names alone, without a module that showed its forward.
         orders: which weights were read one after the other since their names say so, as text.
+        unread: why weights cannot be compared, by their names. Where a module is known, stacks hold what
+            their branches add to noise.
     """
 
     depth: int
@@ -45,6 +48,7 @@ class Network:
     factors: np.ndarray | None
     by_names: bool = False
     orders: tuple[str, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
 
     def reordered(self, order: torch.Tensor) -> Network:
         """Return the network with its layers in another order (L,)."""
@@ -56,7 +60,7 @@ class Network:
         }
         factors = self.factors
         moved = factors[order.numpy()] if factors is not None and len(factors) > 1 else factors
-        return Network(self.depth, stacks, moved, self.by_names, self.orders)
+        return replace(self, stacks=stacks, factors=moved)
 
 
 def made_by(null: Callable[..., Any], seed: int, *given: int) -> nn.Module:
@@ -164,8 +168,18 @@ def _of_stacks(values: Mapping[str, Any], depth: int, name: str) -> Network:
     return Network(depth, stacks, None if factors is None else _flat(factors))
 
 
-def _of_names(source: Source, depth: int, name: str, layers: str | None, seen: Seen | None) -> Network:
-    """Return what hidden permutations leave of the network whose layers are told by numbers in names."""
+def _of_names(
+    source: Source,
+    depth: int,
+    name: str,
+    layers: str | None,
+    seen: Seen | None,
+    functions: Callable[[], Iterable[Stack]] = tuple,
+) -> Network:
+    """Return what hidden permutations leave of the network whose layers are told by numbers in names.
+
+    `functions` gives what branches add, for those whose weights cannot be compared.
+    """
     found = families(source, layers)
     factors = None
     # Residual factors that a forward showed are multiplied into the weights.
@@ -184,6 +198,9 @@ def _of_names(source: Source, depth: int, name: str, layers: str | None, seen: S
     orders: list[str] = []
     made = invariants(source, found, left_out, seen, biases=True, orders=orders)
     stacks = {each.name: each for each in made}
+    unread = {key: each for key, each in left_out.items() if SAME not in each and each != SILENT}
+    if unread and layers is None:
+        stacks |= _added(functions(), depth, unread)
     if not stacks:
         reasons = "; ".join(f"{key} {reason}" for key, reason in [*left_out.items()][:3])
         are_copies = left_out and all(SAME in reason for reason in left_out.values())
@@ -191,7 +208,15 @@ def _of_names(source: Source, depth: int, name: str, layers: str | None, seen: S
             f"{name} must hold weights that can be compared over depth: {reasons or 'it has vectors alone'}."
         )
         raise SameLayersError(f"{told} {COPIES}") if are_copies else ValueError(told)
-    return Network(depth, stacks, factors, seen is None, tuple(orders))
+    return Network(depth, stacks, factors, seen is None, tuple(orders), unread)
+
+
+def _added(functions: Iterable[Stack], depth: int, unread: Iterable[str]) -> dict[str, Stack]:
+    """Return what branches add to noise: those with weights that cannot be compared, else all of them."""
+    found = [each for each in functions if each.depth == depth]
+    named = [each for each in found if any(f"{key}.".startswith(f"{each.name}.") for key in unread)]
+    told = [replace(each, name=f"{each.name}: {NOISE}") for each in named or found]
+    return {each.name: each for each in told}
 
 
 def _of_module_or_names(
@@ -214,7 +239,7 @@ def _of_module_or_names(
         except ValueError as unknown:
             # Names do not suffice, and the module that they ask for is there: it lacks a batch.
             raise ValueError(f"{name}: {error}") from unknown
-    return _of_names(source, depth, name, layers, seen)
+    return _of_names(source, depth, name, layers, seen, lambda: responses(given, batch))
 
 
 def _flat(factors: torch.Tensor) -> np.ndarray:

@@ -7,6 +7,9 @@ from typing import final
 
 import torch
 
+WEIGHTS, NOISE, STATES = "weights", "function of noise", "function of states"
+"""What an object is: weights themselves, or what a branch adds to a probe."""
+
 
 @final
 @dataclass(frozen=True, eq=False)

@@ -26,10 +26,11 @@ from deeplimit.trained.diagnosis.hypotheses import NEURAL
 from deeplimit.trained.diagnosis.layer_families import SameLayersError
 from deeplimit.trained.diagnosis.layer_gram import LayerGram
 from deeplimit.trained.diagnosis.measured import MeasuredNetwork
-from deeplimit.trained.diagnosis.network_report import SHUFFLED, UNTRAINED, WEIGHTS, Examined
+from deeplimit.trained.diagnosis.network_report import SHUFFLED, UNTRAINED, Examined
 from deeplimit.trained.diagnosis.networks_of_sweep import networks_of
 from deeplimit.trained.diagnosis.norms import LEAST_LAYERS
 from deeplimit.trained.diagnosis.slopes import LEAST_DEPTHS
+from deeplimit.trained.diagnosis.stacks import WEIGHTS
 from deeplimit.trained.diagnosis.study_power import depths_that_tell, study_power
 from deeplimit.trained.diagnosis.study_report import DURING, TRAINED, StudyReport, StudyRow
 from deeplimit.trained.diagnosis.sweep import judge_networks

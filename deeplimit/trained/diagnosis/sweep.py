@@ -23,6 +23,7 @@ from deeplimit.trained.diagnosis.measured import MeasuredNetwork, MeasuredWeight
 from deeplimit.trained.diagnosis.networks_of_sweep import Network, made_by, networks_of
 from deeplimit.trained.diagnosis.norms import PUBLISHED, QUANTITIES
 from deeplimit.trained.diagnosis.slopes import Slope
+from deeplimit.trained.diagnosis.stacks import NOISE
 from deeplimit.trained.diagnosis.sweep_report import DepthDiagnosis, Finding, Null, Quantity
 from deeplimit.trained.diagnosis.trend import TrendEvidence, share_draws
 from deeplimit.trained.diagnosis.variogram import Variogram
@@ -80,6 +81,8 @@ def diagnose_sweep(
     report = judge_networks(
         measured, confidence, homogeneous=homogeneous, seed=seed, start=start, nulls=nulls
     )
+    if networks[0].unread:
+        report = dataclasses.replace(report, reservations=(*report.reservations, _unread(networks[0])))
     if not any(network.by_names for network in networks):
         return report
     orders = [wording.ORDER.format(order) for order in networks[0].orders]
@@ -88,6 +91,16 @@ def diagnose_sweep(
         reason=wording.AS_STORED.format(report.reason),
         reservations=(*report.reservations, *orders, wording.NO_MODULE),
     )
+
+
+def _unread(network: Network) -> str:
+    """Return the caveat of weights that cannot be compared."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in network.unread.items():
+        by_reason.setdefault(reason, []).append(name)
+    told = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
+    replaced = any(stack.name.endswith(NOISE) for stack in network.stacks.values())
+    return (wording.AS_FUNCTIONS if replaced else wording.NOT_COMPARED).format(told)
 
 
 def judge_networks(

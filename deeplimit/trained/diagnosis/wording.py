@@ -12,6 +12,7 @@ from deeplimit.trained.diagnosis.layer_gram import STRANGERS, TWINS
 from deeplimit.trained.diagnosis.one_network import Found
 from deeplimit.trained.diagnosis.slopes import SURE, Slope
 from deeplimit.trained.diagnosis.smoother import ROUGH
+from deeplimit.trained.diagnosis.stacks import NOISE
 from deeplimit.trained.diagnosis.undecided import Known
 
 NO_MODULE = (
@@ -19,6 +20,12 @@ NO_MODULE = (
     " there are not in these numbers. Pass the module, with batch= where none can be made up."
 )
 """A caveat of weights whose forward was not seen."""
+AS_FUNCTIONS = (
+    "Branches are compared by what they add to noise that all layers share, as these weights have no"
+    " counterparts in other layers: {}"
+)
+NOT_COMPARED = "Not compared, and no part of the verdict: {}"
+"""Caveats of weights of a sweep that cannot be compared, with and without functions for them."""
 NO_NULL = "null: layers of the untrained network are not compared, of {0}: {1}."
 """A caveat of a null of which nothing can be compared."""
 AS_STORED = (
@@ -100,6 +107,11 @@ def what_would_decide(found: Known, with_null: bool) -> str:
 
 def _range(interval: tuple[float, float]) -> str:
     return f"{interval[0]:.2f} to {interval[1]:.2f}"
+
+
+def _bending(e: Evidence) -> str:
+    """Return what makes a branch linear where it vanishes."""
+    return "the share that is not linear" if e.weight.endswith(NOISE) else "what its activation gets"
 
 
 def _altogether(e: Evidence) -> str:
@@ -287,14 +299,14 @@ OF_ONE_WEIGHT: Sentences[Evidence] = {
         + (
             " its activation bends however small its input is: no linear ODE"
             if e.bent is None or e.bent.sure == (0.0, 0.0)
-            else f" what its activation gets keeps its size (L^-γ with γ = {_value(e.bent)}): no linear ODE"
+            else f" {_bending(e)} keeps its size (L^-γ with γ = {_value(e.bent)}): no linear ODE"
         )
         + _altogether(e)
     ),
     "may_be_linear": lambda e: (
         f"{e.weight} is {_trend(e)} ({_falls(e)}), as of an ODE. Whether that is linear is open: "
         + (
-            f"what its activation gets is of size L^-γ with γ = {_value(e.bent)}; more seeds would tell"
+            f"{_bending(e)} is of size L^-γ with γ = {_value(e.bent)}; more seeds would tell"
             if e.bent is not None and e.bent.is_known
             else "names do not tell what the activation is. Pass the modules and batch="
         )

@@ -1,0 +1,186 @@
+"""Sweeps of networks whose weights cannot be compared over depth: what their branches add to noise is."""
+
+import copy
+import math
+
+import pytest
+import torch
+from test_twins import apart, objects
+from torch import nn
+from torch.nn import functional
+
+import deeplimit as dl
+from deeplimit.common.global_state import seeded
+from deeplimit.trained.diagnosis.networks_of_sweep import networks_of
+from deeplimit.trained.diagnosis.stacks import NOISE
+
+WIDTH, HIDDEN, DEPTHS = 6, 9, (6, 12, 24, 48)
+ROWS = torch.randn(24, WIDTH, generator=torch.Generator().manual_seed(0))
+TOKENS = ROWS.reshape(4, 6, WIDTH)
+
+
+class FusedGate(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.both, self.down = nn.Linear(WIDTH, 2 * HIDDEN), nn.Linear(HIDDEN, WIDTH)
+
+    def forward(self, h):
+        gate, up = self.both(h).chunk(2, -1)
+        return self.down(functional.silu(gate) * up)
+
+
+class Energy(nn.Module):
+    """-W' tanh(W h): the drift that all layers share on average."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(HIDDEN, WIDTH) / WIDTH**0.5)
+
+    def forward(self, h):
+        return -torch.tanh(h @ self.w.T) @ self.w / HIDDEN**0.5
+
+
+class Normalised(nn.Module):
+    def __init__(self):
+        super().__init__()
+        norm = nn.utils.parametrizations.weight_norm
+        self.reads, self.writes = norm(nn.Linear(WIDTH, HIDDEN)), norm(nn.Linear(HIDDEN, WIDTH))
+
+    def forward(self, h):
+        return self.writes(torch.tanh(self.reads(h)))
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        for name in "qkvo":
+            setattr(self, name, nn.Parameter(torch.randn(WIDTH, WIDTH) / WIDTH**0.5))
+
+    def forward(self, h):
+        weights = torch.softmax(h @ self.q @ (h @ self.k).mT / WIDTH**0.5, -1)
+        return weights @ (h @ self.v) @ self.o
+
+
+class MLP(nn.Sequential):
+    def __init__(self):
+        layers = (nn.Linear(*sizes, bias=False) for sizes in ((WIDTH, HIDDEN), (HIDDEN, WIDTH)))
+        super().__init__(next(layers), nn.Tanh(), next(layers))
+
+
+class Linear(nn.Module):
+    """W R R' h: no weight of a chain from the stream to the stream, and linear."""
+
+    def __init__(self):
+        super().__init__()
+        self.w, self.r = nn.Parameter(torch.randn(WIDTH, WIDTH)), nn.Parameter(torch.randn(WIDTH, HIDDEN))
+
+    def forward(self, h):
+        return h @ self.r @ self.r.T @ self.w
+
+
+class Network(nn.Module):
+    def __init__(self, depth, *branches, exponent=0.5):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.ModuleList(branch() for branch in branches) for _ in range(depth))
+        self.scale = depth**-exponent
+
+    def forward(self, h):
+        for layer in self.layers:
+            for branch in layer:
+                h = h + self.scale * branch(h)
+        return h
+
+
+def smooth(network, seed=0):
+    """Make the weights of layers values of one random function of time, alike at all depths."""
+    depth = len(network.layers)
+    times = (torch.arange(depth) + 0.5) / depth
+    with torch.no_grad(), seeded(seed):
+        for layers in zip(*(each.parameters() for each in network.layers), strict=True):
+            parts = [torch.randn_like(layers[0]) / WIDTH**0.5 / (1 + k) for k in range(3)]
+            for t, weight in zip(times, layers, strict=True):
+                weight.copy_(sum(part * torch.cos(math.pi * k * t) for k, part in enumerate(parts)))
+    return network
+
+
+def sweep(*branches, of=lambda network: network, exponent=0.5, depths=DEPTHS):
+    with seeded(0):
+        return {depth: of(Network(depth, *branches, exponent=exponent)) for depth in depths}
+
+
+def batch_of(branch):
+    return TOKENS if branch is Attention else ROWS
+
+
+@pytest.mark.parametrize("branch", [FusedGate, Normalised, Attention])
+def test_independent_layers_whose_weights_have_no_counterparts_are_independent(branch):
+    report = dl.diagnose(sweep(branch, depths=DEPTHS[:3]), batch=batch_of(branch))
+    assert report.verdict == "no trend"
+    assert [finding.weight for finding in report.findings] == [f"layers.*.0: {NOISE}"]
+    slope = report.findings[0].norms["root mean square"]
+    assert slope.interval[0] < -0.5 < slope.interval[1]
+    assert any("layers.*.0." in caveat for caveat in report.reservations)
+
+
+def test_a_drift_that_all_layers_share_is_no_independence():
+    assert dl.diagnose(sweep(Energy), batch=ROWS).verdict != "no trend"
+
+
+@pytest.mark.parametrize("branch", [FusedGate, Attention, Energy])
+def test_smooth_layers_whose_weights_have_no_counterparts_are_an_ode(branch):
+    report = dl.diagnose(sweep(branch, of=smooth, exponent=1.0), batch=batch_of(branch))
+    assert report.verdict == "neural-ode"
+    assert report.beta_interval[0] < 1 < report.beta_interval[1]
+
+
+def test_smooth_linear_branches_are_a_linear_ode():
+    report = dl.diagnose(sweep(Linear, of=smooth, exponent=1.0), batch=ROWS)
+    assert report.findings[0].weight.endswith(NOISE)
+    assert report.verdict == "linear-ode"
+
+
+def test_branches_beside_readable_ones_have_a_say():
+    def mixed(network):
+        smooth_part = smooth(Network(len(network.layers), FusedGate), 3)
+        for layer, other in zip(network.layers, smooth_part.layers, strict=True):
+            layer[1].load_state_dict(other[0].state_dict())
+        return network
+
+    report = dl.diagnose(sweep(MLP, FusedGate, of=mixed, depths=DEPTHS[:3]), batch=ROWS)
+    verdicts = {finding.weight: finding.verdict for finding in report.findings}
+    assert verdicts["layers.*.0: product"] == "no trend"
+    assert verdicts[f"layers.*.1: {NOISE}"] == "cannot tell"  # an ODE's, whose kind three depths leave open
+    assert f"layers.*.0: {NOISE}" not in verdicts  # its weights say it
+    assert report.verdict not in ("no trend", "neural-ode")
+
+
+def test_twins_of_a_fused_gate_have_the_same_objects():
+    network = sweep(FusedGate)[12]
+    twin, broken = copy.deepcopy(network), copy.deepcopy(network)
+    with torch.no_grad():
+        for layer, other in zip(twin.layers, broken.layers, strict=True):
+            order = torch.randperm(HIDDEN, generator=torch.Generator().manual_seed(1))
+            both = torch.cat([order, order + HIDDEN])
+            for one in (layer[0], other[0]):
+                one.both.weight.copy_(one.both.weight[both])
+                one.both.bias.copy_(one.both.bias[both])
+            layer[0].down.weight.copy_(layer[0].down.weight[:, order])
+    assert apart(objects(network, 12, ROWS), objects(twin, 12, ROWS)) < 1e-5
+    assert apart(objects(network, 12, ROWS), objects(broken, 12, ROWS)) > 0.1
+
+
+def test_layers_that_were_asked_for_by_name_are_not_replaced():
+    with pytest.raises(ValueError, match=r"layers\.\*\.0\.both"):
+        dl.diagnose(sweep(FusedGate), batch=ROWS, layers="layers.{}.0")
+
+
+def test_files_with_weights_that_cannot_be_compared_name_them():
+    shapes = {"fc1.weight": (8, 6), "fc2.weight": (6, 8), "mix.weight": (5, 5)}
+    with seeded(0):
+        networks = {
+            depth: {f"h.{k}.{name}": torch.randn(shapes[name]) for k in range(depth) for name in shapes}
+            for depth in DEPTHS
+        }
+    assert [{*network.unread} for network in networks_of(networks)] == [{"h.*.mix.weight"}] * 4
+    report = dl.diagnose(networks)
+    assert any("h.*.mix.weight" in caveat for caveat in report.reservations)
