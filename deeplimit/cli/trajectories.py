@@ -101,6 +101,12 @@ def simulate(
     else:
         import torch
 
+        of_networks = (network != "res1", weights != "brownian", activation, length_scale, hurst, exponent)
+        if any(given is not None and given is not False for given in of_networks):
+            raise ValueError(
+                "--network, --activation, --weights, --length-scale, --hurst and --exponent make a network,"
+                " and --equation takes its place; leave either out."
+            )
         what, x = imported("--equation", equation), torch.zeros(1, width)
     trajectories = dl.simulate(
         what,

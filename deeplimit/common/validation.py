@@ -274,7 +274,8 @@ def depths(value: object, at_least: int = 2, name: str = "depths", one: str = "d
     hint = "Depths count residual layers." if name == "depths" else ""
     listed = [integer(item, f"every {one}", minimum=1, hint=hint) for item in given]
     if len(listed) < at_least:
-        wanted = "two depths to measure a rate" if at_least > 1 else f"one {one}"
+        few = "three" if at_least > 2 else "two"
+        wanted = f"{few} depths to measure a rate" if at_least > 1 else f"one {one}"
         raise ValueError(f"{name} must name at least {wanted}, got {listed}.")
     if any(later <= earlier for earlier, later in itertools.pairwise(listed)):
         raise ValueError(

@@ -105,7 +105,8 @@ def simulate(
             chosen.
         tolerance: Tolerance of an ODE limit's solver; left out: by the dtype.
         device: "cpu" or "cuda".
-        dtype: dtype of the states; left out: that of x for blocks, else chosen as `compare` does.
+        dtype: dtype of the states; left out: that of x for blocks (float32 or wider), else chosen as
+            `compare` does.
         workers: Number of threads, by default one per core; changes no number.
         executor: Any `concurrent.futures.Executor`, or a Dask client, instead.
         store: File, or `Store`, that keeps finished blocks.
@@ -281,9 +282,10 @@ def _read(what: Any, x: object, depths: object, steps: object, scheme: object) -
 
 
 def _dtype_of(x: object) -> torch.dtype | None:
-    """Return the dtype of inputs of a user's blocks, which have their own."""
-    known = isinstance(x, Tensor) and x.dtype in (torch.float32, torch.float64)
-    return x.dtype if known and isinstance(x, Tensor) else None
+    """Return the dtype of inputs of a user's blocks, which have their own; float32 for narrower ones."""
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        return None
+    return torch.promote_types(x.dtype, torch.float32)
 
 
 def _is_equation(what: Any) -> bool:

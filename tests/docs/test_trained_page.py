@@ -11,8 +11,8 @@ import deeplimit as dl
 from deeplimit.common.verdict import LayersVerdict, RegimeVerdict
 from deeplimit.trained.diagnosis import wording
 from deeplimit.trained.diagnosis.correlations import Answer
-from deeplimit.trained.diagnosis.network_report import NOISE, STATES, WEIGHTS
 from deeplimit.trained.diagnosis.norms import QUANTITIES
+from deeplimit.trained.diagnosis.stacks import NOISE, STATES, WEIGHTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "trained-networks.md").read_text(encoding="utf-8")
 WORDS = set(re.findall(r"`([^`\n]+)`", PAGE))

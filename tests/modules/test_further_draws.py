@@ -13,7 +13,7 @@ from torch import nn
 
 import deeplimit as dl
 from deeplimit.modules.depth_check import further_draws
-from deeplimit.modules.depth_check.exponents import Exponent, differ, fit
+from deeplimit.modules.depth_check.exponents import Exponent, differ, fit, reach
 from deeplimit.modules.depth_check.further_draws import MOST, draws_needed
 
 DEPTHS = [2, 4, 8]
@@ -92,6 +92,15 @@ def test_a_wrong_exponent_that_one_draw_cannot_tell_is_found_and_named(monkeypat
     assert checked(wrong, seed=1)[0].verdict == "cannot tell"
 
 
+def test_a_finer_tolerance_takes_a_narrower_interval():
+    near, batch = functools.partial(Narrow, power=0.58, width=16), torch.ones(2, 16)
+    fine, coarse = (checked(near, 0.5, batch, tolerance=tolerance) for tolerance in (0.02, 0.1))
+    assert (fine[0].verdict, coarse[0].verdict) == ("not as expected", "as expected")
+    assert fine[1] > coarse[1]  # more draws
+    near = functools.partial(Narrow, power=0.5)
+    assert checked(near, tolerance=0.01)[0].verdict == "cannot tell"
+
+
 def test_a_check_that_decides_at_once_builds_each_depth_once():
     wide = functools.partial(nn.TransformerEncoderLayer, 32, 2, 64, batch_first=True, norm_first=True)
     report, built = checked(
@@ -163,7 +172,7 @@ def test_two_analyses_together_keep_the_level(power, scatter):
         sizes = drawn(1)
         found = fit(DEPTHS, sizes, level)
         if found.within(0.5, 0.1) is None:
-            draws = min(MOST, int(np.ceil(((found.high - found.low) / 2 / further_draws.NARROW) ** 2)))
+            draws = min(MOST, int(np.ceil(((found.high - found.low) / reach(0.1)) ** 2)))
             if draws > 1:
                 more = [np.concatenate(pair) for pair in zip(sizes, drawn(draws - 1), strict=True)]
                 found = fit(DEPTHS, more, 1 - (1 - level) / 2)

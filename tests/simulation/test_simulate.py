@@ -281,6 +281,14 @@ def test_one_stack_of_blocks_is_followed_input_by_input():
     assert dl.simulate(stack, X, paths=2).reservations != t.reservations
 
 
+def test_blocks_of_narrow_numbers_are_followed_in_float32():
+    stack = torch.nn.Sequential(*blocks(3)).bfloat16()
+    t = dl.simulate(stack, X.bfloat16(), paths=len(X))
+    assert t.states[3].dtype == torch.float32
+    wanted = stack.float()(X.bfloat16().float()).detach()
+    assert torch.allclose(t.states[3][:, -1], wanted)
+
+
 def test_nothing_but_numbers_depends_on_how_blocks_run_and_are_kept(tmp_path):
     def run(**how):
         return dl.simulate(dl.res1(40, "tanh"), depths=[2, 4], paths=190, **how)
@@ -449,6 +457,8 @@ def test_the_command_writes_what_the_function_returns(tmp_path, monkeypatch):
     own = ["--width", "1", "--equation", "mine_to_simulate:decay", "--steps", "16"]
     result = CliRunner().invoke(app, [*given, *own])
     assert result.exit_code == 0, result.output
+    for option in ("--network res3", "--activation relu", "--weights smooth", "--hurst .3", "--exponent 0"):
+        assert CliRunner().invoke(app, [*given, *own, *option.split()]).exit_code == 2, option
     end = dl.Trajectories.load("t.safetensors").states[16][0, -1].item()
     assert end == pytest.approx(1 - math.exp(-1), abs=1e-6)
     table = ["simulate", "--quiet", "--width", "2", "--depths", "2,4", "--paths", "3", "--save", "t.csv"]

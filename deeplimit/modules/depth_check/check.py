@@ -74,7 +74,8 @@ def check_depth(
         blocks: Patterns of module names ("model.layers.*"): only additions inside these modules count.
         loss: Function of the module's output that returns a scalar tensor, for the gradient. If left out, a
             random linear functional of the first output that depends on parameters.
-        tolerance: Largest accepted distance of an exponent from the expected one.
+        tolerance: Largest accepted distance of an exponent from the expected one. An interval that holds
+            the latter has to end within 2.5 tolerances of it, at most 0.25; else "cannot tell".
         confidence: Joint confidence level of the exponents' intervals of all kinds of branches.
         seed: Seed of the generators (torch, numpy, random) while modules are built and run.
         device: "cpu" or "cuda", to which modules are moved; if left out, they stay where the factory puts

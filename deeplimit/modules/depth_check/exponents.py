@@ -19,13 +19,19 @@ probability layers differ."""
 APART = 0.25
 """Half of the distance between two of the exponents 0, 1/2 and 1. An interval that ends no further from
 one of them tells it from the others."""
-
+TIMES = 2.5
+"""Who gives a tolerance below 0.1 asks for finer distances: intervals end within so many of it."""
 
 NEAR = 0.75
 """Intervals of right modules at small depths, whose layers bend, stay away from the exponent by up to 0.06
 where the tolerance is 0.1: Whisper's layers with a profile have 1.11 [1.06, 1.16] at depths 2 to 8."""
 ODD = math.log(1.2)
 """A depth is named that is off the line of all others by this at least: less changes no verdict by 1/2."""
+
+
+def reach(tolerance: float) -> float:
+    """Return how far from an expected exponent an interval that decides may end, by a tolerance to 0.25."""
+    return min(APART, TIMES * tolerance)
 
 
 class Odd(NamedTuple):
@@ -58,15 +64,15 @@ class Exponent:
         """Return whether the exponent is `target` up to `tolerance`; None if the interval is too wide to
         tell.
 
-        The interval is too wide if it reaches the target, and also what lies further away than `APART`; and
-        if it stays away from the target by `NEAR` of the tolerance, but not by the whole.
+        The interval is too wide if it reaches the target, and also what lies further away than `reach` says;
+        and if it stays away from the target by `NEAR` of the tolerance, but not by the whole.
         """
         if self.low > target + tolerance or self.high < target - tolerance:
             return False
         near = abs(self.value - target) <= tolerance or (
             self.low - NEAR * tolerance <= target <= self.high + NEAR * tolerance
         )
-        widest = max(tolerance, APART)
+        widest = reach(tolerance)
         return True if near and self.high - target <= widest and target - self.low <= widest else None
 
 

@@ -13,14 +13,11 @@ from collections.abc import Sequence
 
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.common.verdict import DepthVerdict
-from deeplimit.modules.depth_check.exponents import APART
+from deeplimit.modules.depth_check.exponents import reach
 from deeplimit.modules.depth_check.one_depth import AtOneDepth
 from deeplimit.modules.depth_check.report import DepthReport
 from deeplimit.modules.depth_check.scaling import UNEVEN, BranchScaling
 
-NARROW = APART / 2
-"""Half-width of an interval that decides. A right exponent lies no further than this from the expected one,
-at the interval's level. So the interval then ends within `APART` of it, which is what a decision needs."""
 MOST = 8
 """Draws of a network at most. They make an interval 2.8 times narrower, and a check eight times longer."""
 LARGE = 100_000_000
@@ -44,8 +41,9 @@ def draws_needed(report: DepthReport) -> int:
     ]
     if not halves or not max(halves) < math.inf:
         return 1
-    # The width falls like the root of the number of draws.
-    return min(MOST, math.ceil((max(halves) / NARROW) ** 2))
+    # A right exponent lies no further than half an interval from the expected one, at the interval's level.
+    # Its width falls like the root of the number of draws.
+    return min(MOST, math.ceil((2 * max(halves) / reach(report.tolerance)) ** 2))
 
 
 def _half_width(branch: BranchScaling) -> float:

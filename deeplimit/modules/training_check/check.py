@@ -94,7 +94,8 @@ def check_training(
             at each of them in addition, and the one with the smallest loss after the last of `steps` is
             compared over depths. This costs depths x seeds x factors trainings.
         seeds: Number of networks per depth, from different seeds; intervals come from their scatter.
-        tolerance: Largest accepted distance of an exponent from the expected one.
+        tolerance: Largest accepted distance of an exponent from the expected one. An interval that holds
+            the latter has to end within 2.5 tolerances of it, at most 0.25; else "cannot tell".
         confidence: Joint confidence level of the exponents' intervals.
         seed: Seed from which those of the networks are derived.
         device: "cpu" or "cuda", to which modules are moved; if left out, they stay where the factory puts

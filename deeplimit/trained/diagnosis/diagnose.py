@@ -60,8 +60,8 @@ def diagnose(
 
     Networks of several depths are compared with each other. One network is asked whether the order of its
     layers is real, and how rough they are over depth. Only what hidden units and heads leave unchanged is
-    compared: products of weights, and the branches of a module as functions; of several depths the latter where
-    weights have no counterparts in other layers.
+    compared: products of weights, and the branches of a module as functions; of several depths the latter
+    where weights have no counterparts in other layers.
 
     Args:
         weights: networks by depth, or one network. One network is a module, a state_dict, a .safetensors or
