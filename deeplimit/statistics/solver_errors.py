@@ -45,6 +45,13 @@ is even in the step's root. With a power 1/2, too, intervals are 1.4 times as lo
 Sums of few heavy terms, such as Heun's (ΔB)³ on the circle, have a correction linear in p that vanishes at
 p = 2, three steps of 1/2 beyond p = 1/2. Without this share 80 % of 148 of their intervals cover, with it
 94 %."""
+SOME = 50
+"""Of fewer paths no medians are taken: the density at the median, from two quantiles, is then too uncertain.
+Of 8 to 20 paths 84 to 93 % of 300 intervals covered an exact power law with medians, and 96 to 100 % with
+means of square roots, half as long; of 40 Cauchy variables means cover in 97 %."""
+FEW = 100
+"""Of fewer paths a covariance between levels is too uncertain to be inverted as it is: 10 levels of 20 paths
+covered in 91 %, with the factor of an inverse Wishart matrix in 96 %."""
 STEEPEST = 8.0
 """The largest order that errors above a floor may have: no solver in use has a higher one."""
 FLOOR_POWERS = (0.5, 1.0, 2.0)
@@ -102,16 +109,20 @@ def fit_errors(
 ) -> ErrorOrder:
     """Return the order of positive, finite errors (P, m) at steps (m,), at least three of them.
 
-    Means of square roots are fitted, medians where the largest 1 % of the paths make up a tenth of them.
+    Means of square roots are fitted, medians where the largest 1 % of `SOME` paths or more make up a tenth
+    of them.
     `exact` says that another run would give the same numbers; else at least m + 3 paths are needed. The prior
     of the corrections' size τ is τ^-prior.
     """
     count, levels = errors.shape
-    medians = not exact and share_of_the_largest(errors) >= TAIL_SHARE
+    medians = not exact and count >= SOME and share_of_the_largest(errors) >= TAIL_SHARE
     logs, influence = log_medians(errors) if medians else log_means(errors)
     covariance = influence.T @ influence / max(count - 1, 1) / count
     if exact:
         covariance = np.zeros_like(covariance)
+    slopes, slope_errors = slopes_between(np.log(steps), logs, covariance)
+    if count < FEW:
+        covariance = covariance * (count - 1) / max(count - levels - 2, 1)
     allowed = dataclasses.replace(OF_SOLVERS, prior=prior, powers=powers).of(steps)
     degrees = math.inf if exact else max(count - levels, 1)  # an exact covariance, 0, is not estimated
     depths = steps.astype(float)
@@ -121,7 +132,6 @@ def fit_errors(
             allowed = with_half_a_power(allowed)
         other, its = with_other_moments(errors, logs, influence, allowed)
         fit = mixture_of_orders(depths, other, its, allowed, degrees, scatters=scatters)
-    slopes, slope_errors = slopes_between(np.log(steps), logs, covariance)
     return ErrorOrder(
         fit.orders,
         slopes,
