@@ -191,3 +191,15 @@ STACKS = {"A": torch.arange(24.0).reshape(6, 4).sin()}
 )
 def test_arguments_of_the_other_kind_of_weights_are_refused(call, kind, said):
     assert_refused(call, kind, *said)
+
+
+@pytest.mark.parametrize(("noise", "named"), [(0.05, False), (0.6, True)])
+def test_a_trend_beside_much_noise_has_its_share_in_the_first_line(noise, named):
+    stream = torch.Generator().manual_seed(0)
+    times = (torch.arange(48) + 0.5)[:, None, None] / 48
+    trend = torch.cos(math.pi * times) * torch.randn(12, 12, generator=stream) * 2**0.5
+    fresh = torch.randn(48, 12, 12, generator=stream)
+    report = dl.diagnose({"A": (1 - noise) ** 0.5 * trend + noise**0.5 * fresh})
+    assert report.objects[0].verdict == "smooth trend"
+    assert report.objects[0].noise == pytest.approx(noise, abs=0.1)
+    assert (f"{report.objects[0].noise:.2f}" in report.headline) == named

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 import deeplimit as dl
 from deeplimit.common.global_state import seeded
+from deeplimit.trained.diagnosis.layer_families import SameLayersError
 from deeplimit.trained.diagnosis.networks_of_sweep import networks_of
 from deeplimit.trained.diagnosis.stacks import NOISE
 
@@ -167,6 +168,19 @@ def test_twins_of_a_fused_gate_have_the_same_objects():
             layer[0].down.weight.copy_(layer[0].down.weight[:, order])
     assert apart(objects(network, 12, ROWS), objects(twin, 12, ROWS)) < 1e-5
     assert apart(objects(network, 12, ROWS), objects(broken, 12, ROWS)) > 0.1
+
+
+def test_copies_of_one_layer_are_copies_as_functions_too():
+    def tied(network):
+        for layer in network.layers[1:]:
+            layer[-1].load_state_dict(network.layers[0][-1].state_dict())
+        return network
+
+    with pytest.raises(SameLayersError) as refused:
+        dl.diagnose(sweep(FusedGate, of=tied), batch=ROWS)
+    assert refused.value.reason.startswith("layers.*.0 ")
+    for network in networks_of(sweep(MLP, FusedGate, of=tied), batch=ROWS):
+        assert not any(name.endswith(NOISE) for name in network.stacks)
 
 
 def test_layers_that_were_asked_for_by_name_are_not_replaced():

@@ -81,6 +81,11 @@ COPIES = (
 class SameLayersError(ValueError):
     """Several layers of a family hold the same numbers: they are tied, copied, or never trained."""
 
+    @property
+    def reason(self) -> str:
+        """The message without the name of an argument, which is that of another call in a report."""
+        return str(self).partition(": ")[2].rstrip(".")
+
 
 def families(source: Source, layers: str | None = None, groups: Sequence[int] | None = None) -> Families:
     """Return the weights that a network has once per layer.

@@ -33,6 +33,8 @@ UNDECIDED = "cannot tell"
 """What they are called where neither an order nor its absence is seen."""
 UNTRAINED, SHUFFLED = "untrained", "shuffled"
 """The two nulls: networks as the factory makes them, and trained layers in a random order."""
+NOISY = 0.25
+"""From this share of its square on, noise is half as large as a layer, and a trend's headline names it."""
 SHOWN = 6
 """So many things that were left out, or layers that stand out, are named in a text."""
 
@@ -180,7 +182,9 @@ class NetworkDiagnosis(Report):
             for each in self.objects
         )
         several = f"{self.replicates} networks, " if self.replicates > 1 else ""
-        words = "; ".join(f"{said} ({count})" for said, count in counts.most_common())
+        words = "; ".join(
+            f"{said}{self._noise_beside(said)} ({count})" for said, count in counts.most_common()
+        )
         count, level = len(self.objects), f"level {100 * LEVEL:g} % over all"
         objects = f"{count} object{'s' * (count != 1)}"
         undecided = sum(each.correlation == UNDECIDED for each in self.objects)
@@ -195,6 +199,17 @@ class NetworkDiagnosis(Report):
                 f"no order over depth: sizes aside, shuffled layers would look the same ({objects}, {level})"
             )
         return f"{several}{self.model}: {seen}; layers are: {words}."
+
+    def _noise_beside(self, said: str) -> str:
+        """Return how much of a layer is noise where that is no small part of a trend; else nothing."""
+        if said != wording.LAYERS[LayersVerdict.SMOOTH_TREND]:
+            return ""
+        beside = [each.noise for each in self.objects if each.verdict == LayersVerdict.SMOOTH_TREND]
+        shares = [share for share in beside if share is not None]
+        if not shares or max(shares) < NOISY:
+            return ""
+        ends = dict.fromkeys(f"{share:.2f}" for share in (min(shares), max(shares)))
+        return f" beside noise, {' to '.join(ends)} of a layer's square"
 
     def _facts(self) -> list[tuple[str, str]]:
         told = []

@@ -200,7 +200,11 @@ def _of_names(
     stacks = {each.name: each for each in made}
     unread = {key: each for key, each in left_out.items() if SAME not in each and each != SILENT}
     if unread and layers is None:
-        stacks |= _added(functions(), depth, unread)
+        try:
+            stacks |= _added(functions(), depth, unread)
+        except SameLayersError:
+            if not stacks:
+                raise
     if not stacks:
         reasons = "; ".join(f"{key} {reason}" for key, reason in [*left_out.items()][:3])
         are_copies = left_out and all(SAME in reason for reason in left_out.values())

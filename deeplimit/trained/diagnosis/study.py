@@ -212,7 +212,7 @@ class Study(Measurement[Kept, "list[Kept]"]):
         try:
             (network,) = networks_of({depth: model}, self.layers, self.batch)
         except SameLayersError as error:  # a tied start, or zeros
-            copies = MeasuredNetwork(depth, {}, None, str(error).rstrip("."))
+            copies = MeasuredNetwork(depth, {}, None, error.reason)
             return copies, copies
         order = torch.randperm(depth, generator=generator(seed, Purpose.LAYER_ORDER, depth))
         return MeasuredNetwork.of(network), MeasuredNetwork.of(network.reordered(order))

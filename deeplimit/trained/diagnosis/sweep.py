@@ -18,6 +18,7 @@ from deeplimit.trained.diagnosis.fresh_noise import fresh_share, sampling_varian
 from deeplimit.trained.diagnosis.hidden_slopes import NOTHING, hidden_trends
 from deeplimit.trained.diagnosis.hurst import roughness
 from deeplimit.trained.diagnosis.hypotheses import Evidence
+from deeplimit.trained.diagnosis.layer_families import SameLayersError
 from deeplimit.trained.diagnosis.layer_gram import repeated
 from deeplimit.trained.diagnosis.measured import MeasuredNetwork, MeasuredWeight
 from deeplimit.trained.diagnosis.networks_of_sweep import Network, made_by, networks_of
@@ -190,7 +191,9 @@ def _nulls(
             report = judge_networks(
                 measured, how["confidence"], homogeneous=how["homogeneous"], seed=how["seed"]
             )
-        except ValueError as error:  # layers that are zero or copies at the start have no order to speak of
+        except SameLayersError as error:  # copies at the start have no order to speak of
+            found.append(Null(name, RegimeVerdict.CANNOT_TELL, error.reason, ()))
+        except ValueError as error:  # nor have layers that are zero
             found.append(Null(name, RegimeVerdict.CANNOT_TELL, str(error).rstrip("."), ()))
         else:
             found.append(Null(name, report.verdict, report.reason, report.findings))
