@@ -21,7 +21,7 @@ from deeplimit.modules.trace.batches import Batch, as_batch, run
 from deeplimit.modules.trace.branches import Layout, Part, layout, record
 from deeplimit.modules.trace.recording import Trace
 from deeplimit.modules.trace.side_effects import undisturbed
-from deeplimit.trained.diagnosis.layer_families import LEAST, SAME, SameLayersError, refuse_copies
+from deeplimit.trained.diagnosis.layer_families import LEAST, SameLayersError, refuse_copies
 from deeplimit.trained.diagnosis.sources import source_of
 from deeplimit.trained.diagnosis.stacks import Stack
 from deeplimit.trained.diagnosis.stream_states import channel_axis, stream_states
@@ -86,20 +86,16 @@ def branch_functions(
     return functions_on(model, as_batch(model, batch), probe, blocks, seed)
 
 
-def responses(model: nn.Module, batch: Any = None) -> tuple[Stack, ...]:
+def responses(model: nn.Module, batch: Any = None) -> tuple[tuple[Stack, ...], dict[str, str]]:
     """Return what each kind of branch adds to noise less its mean, (L, 1, M): three axes, as weights have.
 
     `bent` is the share of it that is not linear, by noise of twice the size; None where that is round-off.
-
-    Raises:
-        SameLayersError: where all layers add the same.
+    Kinds without one have the reason in the second result.
     """
     taken = as_batch(model, batch)
     (single, left_out), (double, _) = (
         functions_on(model, taken, "noise", None, 0, size) for size in (1.0, 2.0)
     )
-    if not single and left_out and all(SAME in reason for reason in left_out.values()):
-        raise SameLayersError("; ".join(f"{name} {reason}" for name, reason in left_out.items()))
     doubled = {each.name: each.values.flatten(1).double() for each in double}
     found = []
     for stack in single:
@@ -111,7 +107,7 @@ def responses(model: nn.Module, batch: Any = None) -> tuple[Stack, ...]:
         rounding = OPERATIONS * stack.precision
         bent = share if bool((share > rounding).any()) else None
         found.append(replace(stack, values=values.unsqueeze(1), rounding=rounding, bent=bent))
-    return tuple(found)
+    return tuple(found), {name: each for name, each in left_out.items() if not name.endswith(MEAN)}
 
 
 @alone()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
@@ -174,7 +174,7 @@ def _of_names(
     name: str,
     layers: str | None,
     seen: Seen | None,
-    functions: Callable[[], Iterable[Stack]] = tuple,
+    functions: Callable[[], tuple[tuple[Stack, ...], dict[str, str]]] = lambda: ((), {}),
 ) -> Network:
     """Return what hidden permutations leave of the network whose layers are told by numbers in names.
 
@@ -201,10 +201,13 @@ def _of_names(
     unread = {key: each for key, each in left_out.items() if SAME not in each and each != SILENT}
     if unread and layers is None:
         try:
-            stacks |= _added(functions(), depth, unread)
-        except SameLayersError:
-            if not stacks:
-                raise
+            added, without = functions()
+        except ValueError as error:  # branches that depend on states, say
+            added, without = (), {"branches": str(error).rstrip(".")}
+            left_out |= without
+        stacks |= _added(added, without, depth, unread)
+        if not stacks and without and all(SAME in reason for reason in without.values()):
+            left_out = without
     if not stacks:
         reasons = "; ".join(f"{key} {reason}" for key, reason in [*left_out.items()][:3])
         are_copies = left_out and all(SAME in reason for reason in left_out.values())
@@ -215,11 +218,14 @@ def _of_names(
     return Network(depth, stacks, factors, seen is None, tuple(orders), unread)
 
 
-def _added(functions: Iterable[Stack], depth: int, unread: Iterable[str]) -> dict[str, Stack]:
+def _added(
+    functions: Sequence[Stack], without: Iterable[str], depth: int, unread: Iterable[str]
+) -> dict[str, Stack]:
     """Return what branches add to noise: those with weights that cannot be compared, else all of them."""
-    found = [each for each in functions if each.depth == depth]
-    named = [each for each in found if any(f"{key}.".startswith(f"{each.name}.") for key in unread)]
-    told = [replace(each, name=f"{each.name}: {NOISE}") for each in named or found]
+    kinds = {*(each.name for each in functions), *without}
+    named = {kind for kind in kinds if any(f"{key}.".startswith(f"{kind}.") for key in unread)} or kinds
+    found = [each for each in functions if each.name in named and each.depth == depth]
+    told = [replace(each, name=f"{each.name}: {NOISE}") for each in found]
     return {each.name: each for each in told}
 
 
