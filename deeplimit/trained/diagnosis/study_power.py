@@ -121,7 +121,7 @@ class StudyPower:
             f" {_count(self.steps, 'checkpoint')}",
             f"order of layers: can be real at L = {', '.join(map(str, self.orders)) or 'no depth'}"
             f" (level {self.order_level:.2g})",
-            f"verdicts over depths within reach: {', '.join(self.verdicts)}",
+            f"verdicts over depths within reach, where networks scatter little: {', '.join(self.verdicts)}",
         ]
         if not math.isnan(self.half_width()):
             widths = (f"±{self.half_width(scatter):.2f} at {scatter:.0%}" for scatter in SCATTERS)
