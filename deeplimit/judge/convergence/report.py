@@ -54,6 +54,7 @@ COMMON_DISTANCES = {**dict.fromkeys(NORMS, "largest distance over common times")
 MEAN, MEDIAN = "mean", "median"
 
 OF_LOSS = f"by the state of each layer, ∂ℓ(h_L)/∂h_k, of the loss {LOSS}"
+UNRESOLVED = "no order of the network is given: these paths and depths do not resolve it"
 NO_THEOREM = {STATE: "none pairs these two", GRADIENT: "none is about gradients of this pair"}
 
 
@@ -188,7 +189,8 @@ class CompareReport(Report):
 
     def _facts(self) -> list[tuple[str, str]]:
         low, high = self.rate_interval
-        order = []
+        unresolved = self.verdict == "converges" and not np.isfinite(self.rate)
+        order = [UNRESOLVED] if unresolved else []
         if np.isfinite(self.rate):
             none = "no theorem predicts one" if self.theorem is None else "the theorem gives none"
             least = "at least " if self.predicted_is_bound else ""
