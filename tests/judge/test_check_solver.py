@@ -790,3 +790,15 @@ def test_where_a_scheme_blows_up_on_a_few_paths_finer_steps_are_advised(steps, a
     )
     assert report.verdict == "cannot tell"
     assert advised in report.headline
+
+
+@pytest.mark.parametrize("steps", [(1, 2, 4), (8, 16, 32)])
+def test_weak_orders_of_three_levels_accuse_nobody_and_are_not_documented(steps):
+    """Mean cosines of these coarse steps cross their limit: their last change is next to nothing."""
+    problem = PROBLEMS["geometric Brownian motion"]
+    found = dl.check_solver("euler", problem.equation, problem.x, kind="weak", steps=steps, paths=16384)
+    assert (found.verdict, found.rule) == ("cannot tell", "weak_intervals_are_wide")
+    assert all(each.rate_interval[0] < 0.1 for each in found.functions)
+    assert "distance to reference" not in found.to_frame().columns
+    strong = dl.check_solver("euler", problem.equation, problem.x, steps=(4, 8, 16), paths=64)
+    assert "distance to reference" in strong.to_frame().columns

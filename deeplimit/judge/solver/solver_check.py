@@ -84,6 +84,8 @@ WANTED = 0.1
 CONVERGES = (SolverVerdict.DOCUMENTED_ORDER, SolverVerdict.FASTER, SolverVerdict.MEASURED)
 """Verdicts that say of a control that it tends to the solution."""
 Function = Callable[[Tensor], Tensor]
+STEEPEST = 2.0
+"""Order at which means fall at the steepest: no solver in use has a higher weak order."""
 SLOWEST = 0.25
 """Order at which means are extrapolated at the slowest: half of the lowest weak order of a solver in use."""
 
@@ -658,7 +660,10 @@ def _gap(
     # A false accusation costs more than an open question: the level of "not the limit" is that of
     # `rules.SURE`.
     sure = min(1.0 - confidence, 1.0 - rules.SURE)
-    left = abs(float(change.mean())) / (ratio ** max(order.low, SLOWEST) - 1.0)
+    sizes = np.abs(np.diff(column[:, :-2], axis=1).mean(axis=0))
+    # A change that is smaller than the one before it by more than weak order 2 has just crossed 0.
+    size = max(float(sizes[-1]), float(sizes[-2:][0]) / ratio**STEEPEST)
+    left = size / (ratio ** max(order.low, SLOWEST) - 1.0)
     return abs(float(gaps.mean())), float(special.ndtri(1.0 - sure / 2)) * noise + left + own
 
 

@@ -162,15 +162,14 @@ class SolverReport(Report):
             [math.nan, *given, *[math.nan] * (count - 1 - len(given))]
             for given in (self.local_slopes, self.local_slope_errors)
         )
-        return Table(
-            (
-                Column("steps", self.steps),
-                Column("change when doubled", [*self.differences, *nothing], ".4g"),
-                Column("std. error", [*self.standard_errors, *nothing], ".2g"),
-                Column("local slope", slopes, ".3f", error=errors),
-                Column("distance to reference", self.distances, ".4g"),
-            )
+        columns = (
+            Column("steps", self.steps),
+            Column("change when doubled", [*self.differences, *nothing], ".4g"),
+            Column("std. error", [*self.standard_errors, *nothing], ".2g"),
+            Column("local slope", slopes, ".3f", error=errors),
+            Column("distance to reference", self.distances, ".4g"),
         )
+        return Table(columns if np.isfinite(self.distances).any() else columns[:-1])
 
     @property
     def _change(self) -> str:

@@ -365,6 +365,10 @@ def strong(e: StrongEvidence) -> verdict.RuleByRule[SolverVerdict]:
     yield _V.DOCUMENTED_ORDER, "has_its_order", True
 
 
+OF_NOTHING = 0.1
+"""Where an interval of 95 % begins that knows nothing, all orders in [0, 4] being alike: it excludes no 0."""
+
+
 @dataclass(frozen=True)
 class WeakEvidence:
     """What was measured in means of test functions.
@@ -396,7 +400,7 @@ class WeakEvidence:
 def weak_intervals_are_wide(e: WeakEvidence) -> bool:
     """No function's interval excludes the next lower weak order, a whole one, or 0."""
     lower = 0.0 if e.documented is None else max(0.0, e.documented - 1.0)
-    return not any(order.low > lower + 1e-9 for order in e.resolved)
+    return not any(order.low > max(lower + 1e-9, OF_NOTHING) for order in e.resolved)
 
 
 def weak(e: WeakEvidence) -> verdict.RuleByRule[SolverVerdict]:

@@ -19,6 +19,8 @@ def _interval(report: Any) -> str:
 BLOWN = 100.0
 """Changes of means scatter this many times as much as those of the next steps where a scheme blows up on a
 few paths: between neighbours, weak orders of 1 and 2 leave factors of 2 to 4."""
+CLEAR = 0.1
+"""Changes of means with a relative standard error below this are known: more paths tell nothing more."""
 COARSEST = 4
 """From so few steps on, coarser ones are no advice."""
 
@@ -33,6 +35,10 @@ def _for_weak_orders(r: Any) -> str:
             f"At {r.steps[blown[-1]]} steps a few paths that the solver throws far away make up the means:"
             f" take steps={(*steps,)}"
         )
+    if errors and errors[-1] < CLEAR * abs(
+        float(r.differences[-1])
+    ):  # what corrections hide, paths do not show
+        return f"Take finer steps, or more numbers of steps: steps={tuple(2 * int(n) for n in r.steps)}, say"
     coarser = ", or coarser steps, whose errors stand out of the noise first" if r.steps[0] > COARSEST else ""
     return f"Take paths={4 * r.paths}, say{coarser}"
 
