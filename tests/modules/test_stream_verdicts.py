@@ -437,3 +437,16 @@ def test_a_state_that_branches_take_away_and_make_anew_is_forgotten(leak, dies):
     assert report.streams[0].dies_out == dies
     assert report.verdict == "not as expected"
     assert {finding.about for finding in report.findings} == ({"growth"} if dies else {"exponent"})
+
+
+def test_a_loss_without_gradient_is_named():
+    def build(depth):
+        return nn.Sequential(*(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True) for _ in range(depth)))
+
+    batch = torch.ones(2, 3, 8)
+    reports = [
+        dl.check_depth(build, [2, 4], batch=batch, loss=lambda out, f=f: (out * f).sum()) for f in (0, 1)
+    ]
+    without, with_one = (set(report.reservations) for report in reports)
+    assert len(without - with_one) == 1
+    assert with_one <= without

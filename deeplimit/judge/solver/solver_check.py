@@ -126,9 +126,10 @@ def check_solver(
 
     All numbers of steps run on the same Brownian paths, from time 0 to 1, in float64. An error of a path is
     the largest distance over the times of the coarsest steps, or that at the last time where a function
-    returns no other. The limit comes from the distance to the solution. The order comes from differences between consecutive numbers of steps, which
-    need no solution; or from distances to an exact solution, once the solver is seen to tend to it. Where
-    single steps of lengths down to 2^-32 show a lower order than these, as at small noise, it is that one.
+    returns no other. The limit comes from the distance to the solution. The order comes from differences
+    between consecutive numbers of steps, which need no solution; or from distances to an exact solution, once
+    the solver is seen to tend to it. Where single steps of lengths down to 2^-32 show a lower order than
+    these, as at small noise, it is that one.
 
     Args:
         scheme: a scheme such as `Milstein()`; the name of a method of torchsde (SDE) or of a fixed-step

@@ -309,6 +309,11 @@ def _reservations(
             " the smallest. An operation between residual sums (a concatenation, a choice between tensors,"
             " one that is not known) hides that they continue one stream, so its depth cannot be counted."
         )
+    if any(stream.gradient_end == 0 for at in taken for stream in at.streams):
+        told.append(
+            "the loss has gradient 0 at the end of a stream (a head that starts at zero, or a loss that does"
+            " not depend on it), so nothing is known of gradients there."
+        )
     if further := len(taken[0].redrawn):
         told.append(
             f"each depth was built from {1 + further} seeds, since one left an interval too wide. Exponents"
