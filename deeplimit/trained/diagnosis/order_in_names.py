@@ -29,8 +29,8 @@ STEMS = r"fc|w|ff|lin|linear|dense"
 DOWN_FIRST = "adapter"
 """Adapters go down before they go up, so "up" and "down" do not tell their order."""
 RENAME = (
-    "Pass the module, or a tensor per layer: layers.0.fc1.weight, ... for the weight that reads the stream,"
-    " and layers.0.fc2.weight, ... for the one that adds to it"
+    "Pass the module, or a tensor per layer: layers.0.fc1.weight, ... (reads the stream) and"
+    " layers.0.fc2.weight, ... (adds to it)"
 )
 """What to give where neither names nor shapes tell the order."""
 
