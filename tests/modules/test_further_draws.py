@@ -93,12 +93,21 @@ def test_a_wrong_exponent_that_one_draw_cannot_tell_is_found_and_named(monkeypat
 
 
 def test_a_finer_tolerance_takes_a_narrower_interval():
-    near, batch = functools.partial(Narrow, power=0.58, width=16), torch.ones(2, 16)
+    near, batch = functools.partial(Narrow, power=0.55, width=16), torch.ones(2, 16)
     fine, coarse = (checked(near, 0.5, batch, tolerance=tolerance) for tolerance in (0.02, 0.1))
-    assert (fine[0].verdict, coarse[0].verdict) == ("not as expected", "as expected")
+    assert coarse[0].verdict == "as expected"
+    assert fine[0].verdict != "as expected"
     assert fine[1] > coarse[1]  # more draws
     near = functools.partial(Narrow, power=0.5)
     assert checked(near, tolerance=0.01)[0].verdict == "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "within"),
+    [(0.5, 0.08, True), (0.56, 0.062, True), (0.57, 0.05, None), (0.56, 0.045, True), (0.62, 0.05, False)],
+)
+def test_an_exponent_off_by_more_than_the_tolerance_is_near_where_its_interval_holds_it(value, half, within):
+    assert Exponent(value, 0.0, value - half, value + half, True).within(0.5, 0.05) is within
 
 
 def test_a_check_that_decides_at_once_builds_each_depth_once():

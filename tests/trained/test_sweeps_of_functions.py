@@ -183,6 +183,71 @@ def test_copies_of_one_layer_are_copies_as_functions_too():
         assert not any(name.endswith(NOISE) for name in network.stacks)
 
 
+class Scaled(nn.Module):
+    """c (gate(h) + other(h)), c the residual factor, which is negative in every second layer."""
+
+    def __init__(self, c, inside=False):
+        super().__init__()
+        self.gate, self.other, self.c, self.inside = FusedGate(), FusedGate(), c, inside
+
+    def forward(self, h):
+        first, second = self.gate(h), self.other(h)
+        return self.c * first + self.c * second if self.inside else self.c * (first + second)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_what_scales_a_sum_of_branches_scales_each_of_them(inside):
+    with seeded(0):
+        network = Network(8, FusedGate, exponent=0.0)
+        for k, layer in enumerate(network.layers):
+            layer[0] = Scaled((-1) ** k / 8, inside)
+        plain = copy.deepcopy(network)
+        for layer in plain.layers:
+            layer[0] = Scaled(1.0)
+    plain.load_state_dict(network.state_dict())
+    signs = torch.tensor([(-1.0) ** k / 8 for k in range(8)]).reshape(8, 1, 1)
+    found, before = objects(network, 8, ROWS), objects(plain, 8, ROWS)
+    assert apart(found, {name: signs * each for name, each in before.items()}) < 1e-5
+
+
+def test_the_size_of_states_is_no_size_of_layers():
+    class Embedded(Network):
+        def forward(self, h):
+            return super().forward(len(self.layers) * h)
+
+    with seeded(0):
+        network, plain = Embedded(8, FusedGate), Network(8, FusedGate)
+    plain.load_state_dict(network.state_dict())
+    assert apart(objects(network, 8, ROWS), objects(plain, 8, ROWS)) < 1e-5
+
+
+@pytest.mark.parametrize("add", [True, False])
+def test_sizes_move_between_factors_of_a_product_and_not_between_summands(add):
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.o = (nn.Linear(*n) for n in ((WIDTH, 9), (WIDTH, 9), (9, WIDTH)))
+
+        def forward(self, h):
+            a, b = torch.relu(self.a(h)), torch.relu(self.b(h))
+            return self.o(a + b if add else a * b)
+
+    network = sweep(Two)[12].double()
+    twin, sizes = copy.deepcopy(network), torch.linspace(0.5, 3.0, 9, dtype=torch.float64)
+    with torch.no_grad():
+        for k, layer in enumerate(twin.layers):
+            moved = sizes.roll(k)
+            for read in (layer[0].a, layer[0].b):
+                read.weight.mul_(moved[:, None])
+                read.bias.mul_(moved)
+            layer[0].o.weight.div_(moved if add else moved**2)
+    batch = ROWS.double()
+    torch.testing.assert_close(twin(batch), network(batch))
+    mine = objects(network, 12, batch)
+    assert all(name.endswith(NOISE) for name in mine) == add
+    assert apart(mine, objects(twin, 12, batch)) < (1e-5 if add else 1e-9)
+
+
 def test_layers_that_were_asked_for_by_name_are_not_replaced():
     with pytest.raises(ValueError, match=r"layers\.\*\.0\.both"):
         dl.diagnose(sweep(FusedGate), batch=ROWS, layers="layers.{}.0")

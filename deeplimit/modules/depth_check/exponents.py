@@ -25,6 +25,8 @@ TIMES = 2.5
 NEAR = 0.75
 """Intervals of right modules at small depths, whose layers bend, stay away from the exponent by up to 0.06
 where the tolerance is 0.1: Whisper's layers with a profile have 1.11 [1.06, 1.16] at depths 2 to 8."""
+BENT = 1.25
+"""The exponent itself, of these modules, is off by no more tolerances than this."""
 ODD = math.log(1.2)
 """A depth is named that is off the line of all others by this at least: less changes no verdict by 1/2."""
 
@@ -65,13 +67,14 @@ class Exponent:
         tell.
 
         The interval is too wide if it reaches the target, and also what lies further away than `reach` says;
-        and if it stays away from the target by `NEAR` of the tolerance, but not by the whole.
+        if it stays away from the target by `NEAR` of the tolerance, but not by the whole; and if it stays
+        away from it at all where the exponent is off by `BENT` tolerances.
         """
         if self.low > target + tolerance or self.high < target - tolerance:
             return False
-        near = abs(self.value - target) <= tolerance or (
-            self.low - NEAR * tolerance <= target <= self.high + NEAR * tolerance
-        )
+        away = abs(self.value - target)
+        reaches = self.low - NEAR * tolerance <= target <= self.high + NEAR * tolerance
+        near = away <= tolerance or self.low <= target <= self.high or (reaches and away <= BENT * tolerance)
         widest = reach(tolerance)
         return True if near and self.high - target <= widest and target - self.low <= widest else None
 

@@ -97,6 +97,7 @@ class Part:
     # The module whose output is the projection's; none where that module adds the branch to its stream, too.
     hooked: str = ""
     scaled: tuple[str, ...] = ()  # the biases that a gain or a normalisation after them scales
+    outer: float = 1.0  # numbers, with their signs, that scale the sum of branches which holds the update
 
 
 @dataclass(frozen=True)
@@ -233,6 +234,7 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
                 kept=piece.kept,
                 hooked=_hooked(trace.additions[piece.ordinal].owner, made.owner),
                 scaled=made.scaled,
+                outer=piece.outer,
             )
         )
     firsts = [
@@ -415,7 +417,7 @@ def _streams(graph: Graph, joins: Sequence[Join]) -> list[int]:
 @dataclass(frozen=True)
 class _Piece:
     """One of the branches that a join adds: the addition and the side that hold it, what scales it after
-    that, and the share that a velocity keeps if the addition makes one.
+    that, the share that a velocity keeps if the addition makes one, and with its sign what scales the sum.
     """
 
     join: Join
@@ -424,6 +426,7 @@ class _Piece:
     side: int
     scale: float
     kept: float = 0.0
+    outer: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -477,17 +480,20 @@ def _pieces(graph: Graph, join: Join, stream: int, velocities: Mapping[int, _Vel
     found = []
     while waiting:
         piece = waiting.pop()
-        sources = graph.trace.additions[piece.ordinal].sides[piece.side].sources
+        whole = graph.trace.additions[piece.ordinal].sides[piece.side]
+        sources = whole.sources
         inner = next((sums[place] for place in graph.climb(sources) if place in sums), None)
         if inner is not None and (velocity := velocities.get(inner.ordinal)) is not None:
             scale = piece.scale * _scale(graph, sources, until=inner.place)
             scale *= inner.sides[velocity.force].factor
-            waiting.append(_Piece(join, stream, inner.ordinal, velocity.force, scale, velocity.kept))
+            outer = piece.outer * _signed(graph, whole, until=inner.place)
+            waiting.append(_Piece(join, stream, inner.ordinal, velocity.force, scale, velocity.kept, outer))
         elif inner is not None and all(_applies_weights(graph, join, side) for side in inner.sides):
             scale = piece.scale * _scale(graph, sources, until=inner.place)
+            outer = piece.outer * _signed(graph, whole, until=inner.place)
             waiting += [
-                _Piece(join, stream, inner.ordinal, place, scale * inner.sides[place].factor, piece.kept)
-                for place in (1, 0)
+                _Piece(join, stream, inner.ordinal, place, scale * side.factor, piece.kept, outer)
+                for place, side in ((1, inner.sides[1]), (0, inner.sides[0]))
             ]
         else:
             found.append(piece)
@@ -521,6 +527,18 @@ def _dropped(graph: Graph, join: Join, earlier: Sequence[Join]) -> float:
             return 1 - kept * before
         before *= 1 - graph.trace.dropped.get(place, 0.0)
     return 1 - kept
+
+
+def _signed(graph: Graph, whole: Summand, until: Edge) -> float:
+    """Return what a sum at `until` is multiplied by before it is added as `whole`, with its sign."""
+    scale = -whole.factor if whole.negative else whole.factor
+    for place in graph.climb(whole.sources):
+        if place == until:
+            break
+        scaling = graph.trace.scalings.get(place)
+        if scaling is not None:
+            scale *= scaling.value
+    return scale
 
 
 def _scale(graph: Graph, sources: tuple[Edge, ...], until: Edge) -> float:

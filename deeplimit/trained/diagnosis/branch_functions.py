@@ -32,6 +32,10 @@ MEAN = ", mean"
 """How the name of a branch's mean over states ends."""
 OPERATIONS = 16.0
 """Round-off of a branch's output in units of that of its numbers: some operations follow each other."""
+SIZES = (1.0, 2.0)
+"""Root mean squares of the noise that networks of all depths are given, and of what tells how they bend.
+
+Not the size with which each stream begins: it may change with depth, and would be taken for the branch's."""
 TINY = 1e-300
 """A branch that adds nothing is divided by this."""
 
@@ -93,9 +97,7 @@ def responses(model: nn.Module, batch: Any = None) -> tuple[tuple[Stack, ...], d
     Kinds without one have the reason in the second result.
     """
     taken = as_batch(model, batch)
-    (single, left_out), (double, _) = (
-        functions_on(model, taken, "noise", None, 0, size) for size in (1.0, 2.0)
-    )
+    (single, left_out), (double, _) = (functions_on(model, taken, "noise", None, 0, size) for size in SIZES)
     doubled = {each.name: each.values.flatten(1).double() for each in double}
     found = []
     for stack in single:
@@ -117,9 +119,10 @@ def functions_on(
     probe: str,
     blocks: str | Sequence[str] | None,
     seed: int,
-    size: float = 1.0,
+    size: float | None = None,
 ) -> tuple[tuple[Stack, ...], dict[str, str]]:
-    """Return the same on a batch that was read; `size` multiplies the probe."""
+    """Return the same on a batch that was read; `size` is that of the noise,
+    its root mean square, if not the one with which the stream begins."""
     trace = record(model, taken, trained=True)
     found = layout(trace, blocks)
     states = {}
@@ -142,21 +145,23 @@ class _Kept(SharedStream):
     """Keeps what every branch adds; streams begin with given states, or with noise where there are none."""
 
     def __init__(
-        self, trace: Trace, found: Layout, states: dict[int, torch.Tensor], times: float = 1.0
+        self, trace: Trace, found: Layout, states: dict[int, torch.Tensor], level: float | None = None
     ) -> None:
         super().__init__(trace, found)
-        self.states, self.times = states, times
+        self.states = states
+        if level is not None:
+            self.from_zero = dict.fromkeys(range(len(found.heads)), level)
         self.kept: dict[tuple[int, int], torch.Tensor] = {}
 
     def note(self, part: Part, update: torch.Tensor) -> None:
         if part.counted:
-            self.kept[part.ordinal, part.side] = update.to("cpu", torch.float32, copy=True)
+            self.kept[part.ordinal, part.side] = part.outer * update.to("cpu", torch.float32, copy=True)
 
     def start(self, like: torch.Tensor, stream: int) -> torch.Tensor:
         state = self.states.get(stream)
         if state is None or state.numel() != like.numel():
-            return self.times * super().start(like, stream)
-        return self.times * state.reshape(like.shape).to(like)
+            return super().start(like, stream)
+        return state.reshape(like.shape).to(like)
 
 
 def _stacks(

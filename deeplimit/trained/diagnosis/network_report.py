@@ -33,8 +33,8 @@ UNDECIDED = "cannot tell"
 """What they are called where neither an order nor its absence is seen."""
 UNTRAINED, SHUFFLED = "untrained", "shuffled"
 """The two nulls: networks as the factory makes them, and trained layers in a random order."""
-NOISY = 0.25
-"""From this share of its square on, noise is half as large as a layer, and a trend's headline names it."""
+NOISY = 0.1
+"""From this share of its square on, noise is a third of a layer's size, and a trend's headline names it."""
 SHOWN = 6
 """So many things that were left out, or layers that stand out, are named in a text."""
 

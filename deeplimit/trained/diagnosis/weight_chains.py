@@ -37,6 +37,8 @@ LINEAR = PASSING | PRODUCTS | {
 """Operations that are linear in one state. Of all others, known or not, it is assumed that they are not."""
 CUTS = {"Split", "SplitWithSizes", "UnsafeSplit"}
 """Operations that cut the units of one weight into kinds."""
+SUMS = {"Add", "Sub"}
+"""Operations between whose operands no size of a unit can move."""
 
 
 T = TypeVar("T")
@@ -282,7 +284,9 @@ def _chain(graph: Graph, part: Part) -> Chain | None:
     if len(reads) == 1 and named and depthwise(trace.shapes[reads[0]]):
         (entry,), reads, named = reads, named[:1], named[1:]
     known = [*reads, *named, *([entry] if entry else [])]
-    if sorted(known) != sorted(branch.inner):
+    if sorted(known) != sorted(branch.inner) or (
+        len(reads) > 1 and _adds_several(graph, part, last, sources)
+    ):
         return None
     plain = _untouched(graph, last) & sources if len(reads) > 1 else set()
     linear = places[plain.pop()] if len(plain) == 1 else ""
@@ -322,6 +326,27 @@ def _inputs(graph: Graph, part: Part, projection: Edge) -> tuple[set[Edge], bool
         waiting += [other for other in data if other not in seen]
         seen.update(data)
     return found, from_stream
+
+
+def _adds_several(graph: Graph, part: Part, projection: Edge, sources: set[Edge]) -> bool:
+    """Whether a projection's input is made by adding what two projections give, of those that it reads.
+
+    A size may move from one factor of a product to the other, and not between summands.
+    """
+    reached: dict[Edge, set[Edge]] = {}
+
+    def reads(edge: Edge) -> set[Edge]:
+        if edge not in reached:
+            reached[edge] = {edge} & sources
+            if edge not in sources and edge.node in part.join.region:
+                reached[edge] = set().union(*map(reads, edges_with_gradient(edge.node)))
+        return reached[edge]
+
+    place = input_of(graph, projection)
+    if place is None or not reads(place):
+        return False
+    summands = [edges_with_gradient(edge.node) for edge in reached if kind(edge.node) in SUMS]
+    return any(len({frozenset(reads(edge)) for edge in edges if reads(edge)}) > 1 for edges in summands)
 
 
 def _untouched(graph: Graph, projection: Edge) -> set[Edge]:
