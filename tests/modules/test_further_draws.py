@@ -106,7 +106,7 @@ def test_a_finer_tolerance_takes_a_narrower_interval():
     ("value", "half", "within"),
     [(0.5, 0.08, True), (0.56, 0.062, True), (0.57, 0.05, None), (0.56, 0.045, True), (0.62, 0.05, False)],
 )
-def test_an_exponent_off_by_more_than_the_tolerance_is_near_where_its_interval_holds_it(value, half, within):
+def test_an_exponent_off_by_more_than_its_tolerance_needs_an_interval_that_holds_it(value, half, within):
     assert Exponent(value, 0.0, value - half, value + half, True).within(0.5, 0.05) is within
 
 
