@@ -799,6 +799,7 @@ def test_weak_orders_of_three_levels_accuse_nobody_and_are_not_documented(steps)
     found = dl.check_solver("euler", problem.equation, problem.x, kind="weak", steps=steps, paths=16384)
     assert (found.verdict, found.rule) == ("cannot tell", "weak_intervals_are_wide")
     assert all(each.rate_interval[0] < 0.1 for each in found.functions)
+    assert str((*steps, 2 * steps[-1])) in found.headline  # more levels, not more paths
     assert "distance to reference" not in found.to_frame().columns
     strong = dl.check_solver("euler", problem.equation, problem.x, steps=(4, 8, 16), paths=64)
     assert "distance to reference" in strong.to_frame().columns

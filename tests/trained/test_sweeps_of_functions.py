@@ -11,6 +11,7 @@ from torch.nn import functional
 
 import deeplimit as dl
 from deeplimit.common.global_state import seeded
+from deeplimit.trained.diagnosis import networks_of_sweep
 from deeplimit.trained.diagnosis.layer_families import SameLayersError
 from deeplimit.trained.diagnosis.networks_of_sweep import networks_of
 from deeplimit.trained.diagnosis.stacks import NOISE
@@ -246,6 +247,40 @@ def test_sizes_move_between_factors_of_a_product_and_not_between_summands(add):
     mine = objects(network, 12, batch)
     assert all(name.endswith(NOISE) for name in mine) == add
     assert apart(mine, objects(twin, 12, batch)) < (1e-5 if add else 1e-9)
+
+
+def test_branches_that_cannot_be_run_again_leave_readable_ones_alone(monkeypatch):
+    def refuse(*_):
+        raise ValueError("its path depends on its states.")
+
+    monkeypatch.setattr(networks_of_sweep, "responses", refuse)
+    network, *_ = networks_of(sweep(MLP, FusedGate), batch=ROWS)
+    assert "layers.*.0: product" in network.stacks
+    assert {name.split(".both")[0].split(".down")[0] for name in network.unread} == {"layers.*.1"}
+    with pytest.raises(ValueError, match="its path depends on its states"):
+        networks_of(sweep(FusedGate), batch=ROWS)
+
+
+def test_branches_that_are_silent_before_training_are_not_replaced_by_functions():
+    def silent(network):
+        for layer in network.layers:
+            nn.init.zeros_(layer[0][2].weight)
+        return network
+
+    for network in networks_of(sweep(MLP, of=silent), batch=ROWS):
+        assert not network.unread
+        assert not any(name.endswith(NOISE) for name in network.stacks)
+
+
+def test_copies_of_a_null_are_named_as_its_own():
+    def tied(depth):
+        network = Network(depth, MLP)
+        for layer in network.layers:
+            layer.load_state_dict(network.layers[0].state_dict())
+        return network
+
+    untrained, _ = dl.diagnose(sweep(MLP, depths=DEPTHS[:3]), batch=ROWS, null=tied).nulls
+    assert untrained.reason.startswith("layers.*.")
 
 
 def test_layers_that_were_asked_for_by_name_are_not_replaced():

@@ -398,9 +398,14 @@ class WeakEvidence:
 
 
 def weak_intervals_are_wide(e: WeakEvidence) -> bool:
-    """No function's interval excludes the next lower weak order, a whole one, or 0."""
+    """No function's interval excludes the next lower weak order, a whole one; or, if that is 0, any other."""
     lower = 0.0 if e.documented is None else max(0.0, e.documented - 1.0)
-    return not any(order.low > max(lower + 1e-9, OF_NOTHING) for order in e.resolved)
+    if lower > 0:
+        return not any(order.low > lower + 1e-9 for order in e.resolved)
+    # Means that do not tend to the reference's are another rule's, so that the next higher order will do.
+    return all(
+        order.low < OF_NOTHING and order.high > (e.documented or order.rate) + 1 for order in e.resolved
+    )
 
 
 def weak(e: WeakEvidence) -> verdict.RuleByRule[SolverVerdict]:

@@ -38,7 +38,7 @@ def _for_weak_orders(r: Any) -> str:
     if errors and errors[-1] < CLEAR * abs(
         float(r.differences[-1])
     ):  # what corrections hide, paths do not show
-        return f"Take finer steps, or more numbers of steps: steps={tuple(2 * int(n) for n in r.steps)}, say"
+        return f"Take more numbers of steps: steps={(*map(int, r.steps), 2 * int(r.steps[-1]))}, say"
     coarser = ", or coarser steps, whose errors stand out of the noise first" if r.steps[0] > COARSEST else ""
     return f"Take paths={4 * r.paths}, say{coarser}"
 
