@@ -403,9 +403,9 @@ def weak_intervals_are_wide(e: WeakEvidence) -> bool:
     if lower > 0:
         return not any(order.low > lower + 1e-9 for order in e.resolved)
     # Means that do not tend to the reference's are another rule's, so that the next higher order will do.
-    return all(
-        order.low < OF_NOTHING and order.high > (e.documented or order.rate) + 1 for order in e.resolved
-    )
+    reaches = [order.high > (e.documented or order.rate) + 1 for order in e.resolved]
+    least = [OF_NOTHING if far else 1e-9 for far in reaches]
+    return all(order.low <= low for order, low in zip(e.resolved, least, strict=True))
 
 
 def weak(e: WeakEvidence) -> verdict.RuleByRule[SolverVerdict]:
