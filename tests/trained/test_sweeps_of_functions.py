@@ -128,7 +128,19 @@ def test_a_drift_that_all_layers_share_is_no_independence():
     assert dl.diagnose(sweep(Energy), batch=ROWS).verdict != "no trend"
 
 
-@pytest.mark.parametrize("branch", [FusedGate, Attention, Energy])
+class Kinks(nn.Module):
+    """Grows like its input, as a linear map does: relu(A h) + relu(B h), mapped back."""
+
+    def __init__(self):
+        super().__init__()
+        sizes = ((WIDTH, HIDDEN), (WIDTH, HIDDEN), (HIDDEN, WIDTH))
+        self.a, self.b, self.o = (nn.Linear(*size, bias=False) for size in sizes)
+
+    def forward(self, h):
+        return self.o(torch.relu(self.a(h)) + torch.relu(self.b(h)))
+
+
+@pytest.mark.parametrize("branch", [FusedGate, Attention, Energy, Kinks])
 def test_smooth_layers_whose_weights_have_no_counterparts_are_an_ode(branch):
     report = dl.diagnose(sweep(branch, of=smooth, exponent=1.0), batch=batch_of(branch))
     assert report.verdict == "neural-ode"
@@ -273,13 +285,16 @@ def test_branches_that_are_silent_before_training_are_not_replaced_by_functions(
 
 
 def test_copies_of_a_null_are_named_as_its_own():
+    def square():
+        return nn.Sequential(nn.Tanh(), nn.Linear(WIDTH, WIDTH, bias=False))
+
     def tied(depth):
-        network = Network(depth, MLP)
+        network = Network(depth, square)
         for layer in network.layers:
             layer.load_state_dict(network.layers[0].state_dict())
         return network
 
-    untrained, _ = dl.diagnose(sweep(MLP, depths=DEPTHS[:3]), batch=ROWS, null=tied).nulls
+    untrained, _ = dl.diagnose(sweep(square, depths=DEPTHS[:3]), batch=ROWS, null=tied).nulls
     assert untrained.reason.startswith("layers.*.")
 
 

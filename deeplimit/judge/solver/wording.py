@@ -35,9 +35,7 @@ def _for_weak_orders(r: Any) -> str:
             f"At {r.steps[blown[-1]]} steps a few paths that the solver throws far away make up the means:"
             f" take steps={(*steps,)}"
         )
-    if errors and errors[-1] < CLEAR * abs(
-        float(r.differences[-1])
-    ):  # what corrections hide, paths do not show
+    if errors and errors[-1] < CLEAR * abs(float(r.differences[-1])):
         return f"Take more numbers of steps: steps={(*map(int, r.steps), 2 * int(r.steps[-1]))}, say"
     coarser = ", or coarser steps, whose errors stand out of the noise first" if r.steps[0] > COARSEST else ""
     return f"Take paths={4 * r.paths}, say{coarser}"

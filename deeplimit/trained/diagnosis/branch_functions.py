@@ -32,8 +32,9 @@ MEAN = ", mean"
 """How the name of a branch's mean over states ends."""
 OPERATIONS = 16.0
 """Round-off of a branch's output in units of that of its numbers: some operations follow each other."""
-SIZES = (1.0, 2.0)
-"""Root mean squares of the noise that networks of all depths are given, and of what tells how they bend.
+SIZES = (1.0, 2.0, -1.0)
+"""Size of the noise that networks of all depths are given, and factors that tell how branches bend: tanh is
+odd, and ReLU grows like its input.
 
 Not the size with which each stream begins: it may change with depth, and would be taken for the branch's."""
 TINY = 1e-300
@@ -93,23 +94,27 @@ def branch_functions(
 def responses(model: nn.Module, batch: Any = None) -> tuple[tuple[Stack, ...], dict[str, str]]:
     """Return what each kind of branch adds to noise less its mean, (L, 1, M): three axes, as weights have.
 
-    `bent` is the share of it that is not linear, by noise of twice the size; None where that is round-off.
-    Kinds without one have the reason in the second result.
+    `bent` is the share of it that is not linear, by noise of twice the size and of the other sign; None where
+    that is round-off. Kinds without one have the reason in the second result.
     """
     taken = as_batch(model, batch)
-    (single, left_out), (double, _) = (functions_on(model, taken, "noise", None, 0, size) for size in SIZES)
-    doubled = {each.name: each.values.flatten(1).double() for each in double}
+    runs = [functions_on(model, taken, "noise", None, 0, size) for size in SIZES]
+    others = [{each.name: each.values.flatten(1).double() for each in stacks} for stacks, _ in runs[1:]]
     found = []
-    for stack in single:
+    for stack in runs[0][0]:
         values = stack.values.flatten(1)
-        if stack.name.endswith(MEAN) or stack.name not in doubled:
+        if stack.name.endswith(MEAN) or not all(stack.name in other for other in others):
             continue
-        linear, given = 2 * values.double(), doubled[stack.name]
-        share = (given - linear).norm(dim=1) / (given.norm(dim=1) + linear.norm(dim=1)).clamp(min=TINY)
+        own = values.double()
+        share = torch.zeros(len(own), dtype=torch.float64)
+        for size, other in zip(SIZES[1:], others, strict=True):
+            linear, given = size * own, other[stack.name]
+            whole = (given.norm(dim=1) + linear.norm(dim=1)).clamp(min=TINY)
+            share = torch.maximum(share, (given - linear).norm(dim=1) / whole)
         rounding = OPERATIONS * stack.precision
         bent = share if bool((share > rounding).any()) else None
         found.append(replace(stack, values=values.unsqueeze(1), rounding=rounding, bent=bent))
-    return tuple(found), {name: each for name, each in left_out.items() if not name.endswith(MEAN)}
+    return tuple(found), {name: each for name, each in runs[0][1].items() if not name.endswith(MEAN)}
 
 
 @alone()
@@ -121,8 +126,10 @@ def functions_on(
     seed: int,
     size: float | None = None,
 ) -> tuple[tuple[Stack, ...], dict[str, str]]:
-    """Return the same on a batch that was read; `size` is that of the noise,
-    its root mean square, if not the one with which the stream begins."""
+    """Return the same on a batch that was read.
+
+    `size` is the root mean square of the noise, with a sign; left out, that with which each stream begins.
+    """
     trace = record(model, taken, trained=True)
     found = layout(trace, blocks)
     states = {}
