@@ -792,6 +792,14 @@ def test_where_a_scheme_blows_up_on_a_few_paths_finer_steps_are_advised(steps, a
     assert advised in report.headline
 
 
+def test_a_weak_order_that_excludes_the_next_higher_one_is_documented():
+    problem = PROBLEMS["geometric Brownian motion"]
+    steps = (4, 8, 16, 32)
+    found = dl.check_solver("euler", problem.equation, problem.x, kind="weak", steps=steps, paths=4096)
+    assert found.verdict == "documented order"
+    assert all(low < 0.1 and high < 2 for low, high in (each.rate_interval for each in found.functions))
+
+
 @pytest.mark.parametrize("steps", [(1, 2, 4), (8, 16, 32)])
 def test_weak_orders_of_three_levels_accuse_nobody_and_are_not_documented(steps):
     """Mean cosines of these coarse steps cross their limit: their last change is next to nothing."""
