@@ -223,6 +223,25 @@ def test_what_scales_a_sum_of_branches_scales_each_of_them(inside):
     assert apart(found, {name: signs * each for name, each in before.items()}) < 1e-5
 
 
+def test_a_sum_that_is_subtracted_has_the_sign_of_what_is_added():
+    class Minus(Network):
+        def forward(self, h):
+            for first, second in self.layers:
+                h = h - self.scale * (first(h) + second(h))
+            return h
+
+    class Plus(Network):
+        def forward(self, h):
+            for first, second in self.layers:
+                h = h + -self.scale * (first(h) + second(h))
+            return h
+
+    with seeded(0):
+        minus, plus = Minus(8, FusedGate, FusedGate), Plus(8, FusedGate, FusedGate)
+    plus.load_state_dict(minus.state_dict())
+    assert apart(objects(minus, 8, ROWS), objects(plus, 8, ROWS)) < 1e-5
+
+
 def test_the_size_of_states_is_no_size_of_layers():
     class Embedded(Network):
         def forward(self, h):

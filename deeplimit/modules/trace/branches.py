@@ -486,11 +486,11 @@ def _pieces(graph: Graph, join: Join, stream: int, velocities: Mapping[int, _Vel
         if inner is not None and (velocity := velocities.get(inner.ordinal)) is not None:
             scale = piece.scale * _scale(graph, sources, until=inner.place)
             scale *= inner.sides[velocity.force].factor
-            outer = piece.outer * _signed(graph, whole, until=inner.place)
+            outer = piece.outer * whole.value * _signed_scale(graph, sources, until=inner.place)
             waiting.append(_Piece(join, stream, inner.ordinal, velocity.force, scale, velocity.kept, outer))
         elif inner is not None and all(_applies_weights(graph, join, side) for side in inner.sides):
             scale = piece.scale * _scale(graph, sources, until=inner.place)
-            outer = piece.outer * _signed(graph, whole, until=inner.place)
+            outer = piece.outer * whole.value * _signed_scale(graph, sources, until=inner.place)
             waiting += [
                 _Piece(join, stream, inner.ordinal, place, scale * side.factor, piece.kept, outer)
                 for place, side in ((1, inner.sides[1]), (0, inner.sides[0]))
@@ -529,25 +529,17 @@ def _dropped(graph: Graph, join: Join, earlier: Sequence[Join]) -> float:
     return 1 - kept
 
 
-def _signed(graph: Graph, whole: Summand, until: Edge) -> float:
-    """Return what a sum at `until` is multiplied by before it is added as `whole`, with its sign."""
-    scale = -whole.factor if whole.negative else whole.factor
-    for place in graph.climb(whole.sources):
+def _scale(graph: Graph, sources: tuple[Edge, ...], until: Edge) -> float:
+    """Return the product of the numbers, without sign, that scale `until` on its way to `sources`."""
+    return abs(_signed_scale(graph, sources, until))
+
+
+def _signed_scale(graph: Graph, sources: tuple[Edge, ...], until: Edge) -> float:
+    scale = 1.0
+    for place in graph.climb(sources):
         if place == until:
             break
         scaling = graph.trace.scalings.get(place)
         if scaling is not None:
             scale *= scaling.value
     return scale
-
-
-def _scale(graph: Graph, sources: tuple[Edge, ...], until: Edge) -> float:
-    """Return the product of the numbers that scale what comes from `until` on its way to `sources`."""
-    factor = 1.0
-    for place in graph.climb(sources):
-        if place == until:
-            break
-        scaling = graph.trace.scalings.get(place)
-        if scaling is not None:
-            factor *= scaling.factor
-    return factor

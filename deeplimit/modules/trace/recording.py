@@ -97,6 +97,11 @@ class Summand:
     factor: float = 1.0
     negative: bool = False
 
+    @property
+    def value(self) -> float:
+        """The constant factor with its sign."""
+        return -self.factor if self.negative else self.factor
+
 
 @dataclass(frozen=True)
 class Addition:
