@@ -109,10 +109,9 @@ def fit_errors(
 ) -> ErrorOrder:
     """Return the order of positive, finite errors (P, m) at steps (m,), at least three of them.
 
-    Means of square roots are fitted, medians where the largest 1 % of `SOME` paths or more make up a tenth
-    of them.
-    `exact` says that another run would give the same numbers; else at least m + 3 paths are needed. The prior
-    of the corrections' size τ is τ^-prior.
+    Means of square roots are fitted; of `SOME` paths or more medians, where the largest 1 % make up a tenth
+    of the means. `exact` says that another run would give the same numbers; else at least m + 3 paths are
+    needed. The prior of the corrections' size τ is τ^-prior.
     """
     count, levels = errors.shape
     medians = not exact and count >= SOME and share_of_the_largest(errors) >= TAIL_SHARE

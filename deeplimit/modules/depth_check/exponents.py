@@ -20,7 +20,7 @@ APART = 0.25
 """Half of the distance between two of the exponents 0, 1/2 and 1. An interval that ends no further from
 one of them tells it from the others."""
 TIMES = 2.5
-"""Who gives a tolerance below 0.1 asks for finer distances: intervals end within so many of it."""
+"""With a tolerance below 0.1, an interval that decides ends within this many tolerances of the exponent."""
 
 NEAR = 0.75
 """Intervals of right modules at small depths, whose layers bend, stay away from the exponent by up to 0.06

@@ -225,8 +225,8 @@ def _added(
     kinds = {*(each.name for each in functions), *without}
     named = {kind for kind in kinds if any(f"{key}.".startswith(f"{kind}.") for key in unread)} or kinds
     found = [each for each in functions if each.name in named and each.depth == depth]
-    told = [replace(each, name=f"{each.name}: {NOISE}") for each in found]
-    return {each.name: each for each in told}
+    renamed = [replace(each, name=f"{each.name}: {NOISE}") for each in found]
+    return {each.name: each for each in renamed}
 
 
 def _of_module_or_names(

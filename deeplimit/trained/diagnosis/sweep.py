@@ -99,9 +99,9 @@ def _unread(network: Network) -> str:
     by_reason: dict[str, list[str]] = {}
     for name, reason in network.unread.items():
         by_reason.setdefault(reason, []).append(name)
-    told = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
+    reasons = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
     replaced = any(stack.name.endswith(NOISE) for stack in network.stacks.values())
-    return (wording.AS_FUNCTIONS if replaced else wording.NOT_COMPARED).format(told)
+    return (wording.AS_FUNCTIONS if replaced else wording.NOT_COMPARED).format(reasons)
 
 
 def judge_networks(
