@@ -24,8 +24,9 @@ def groups() -> Iterator[tuple[str, str, list[str]]]:
     """Yield section, group and names, in the order of the list."""
     _, *parts = SECTION.split(OVERVIEW.read_text(encoding="utf-8"))
     for section, text in zip(parts[::2], parts[1::2], strict=True):
-        for group, names in GROUP.findall(text):
-            yield section, group, NAME.findall(names)
+        for group, text_of_group in GROUP.findall(text):
+            if names := NAME.findall(text_of_group):
+                yield section, group, names
 
 
 def address(name: str) -> str:
