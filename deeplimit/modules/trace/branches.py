@@ -92,6 +92,8 @@ class Part:
     normed: bool
     # As one of its stream's branches, which an expert after the first in one sum and an adapter are not.
     counted: bool
+    # Position in the layout of the part that it counts with: of a sum's experts, the first. None for others.
+    among: int | None = None
     # Share that a velocity keeps of what earlier branches added to it, where the branch adds to one; else 0.
     kept: float = 0.0
     # The module whose output is the projection's; none where that module adds the branch to its stream, too.
@@ -200,6 +202,14 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
         adapter = trace.additions[piece.ordinal].sides[piece.side].size == 0 < beside and _narrows(
             trace, made.output
         )
+        among = next(
+            (
+                position
+                for position, part in enumerate(parts)
+                if part.join is join and (part.key == key or _one_mixture(trace, part, piece, made))
+            ),
+            None,
+        )
         parts.append(
             Part(
                 branch=Branch(
@@ -226,11 +236,8 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
                 opens=carry is None,
                 renormed=any(graph.normalises(place.node) for place in graph.climb((join.root,))),
                 normed=made.normed,
-                counted=not adapter
-                and not any(
-                    part.join is join and (part.key == key or _one_mixture(trace, part, piece, made))
-                    for part in parts
-                ),
+                counted=not adapter and among is None,
+                among=among,
                 kept=piece.kept,
                 hooked=_hooked(trace.additions[piece.ordinal].owner, made.owner),
                 scaled=made.scaled,

@@ -158,11 +158,18 @@ class _Kept(SharedStream):
         self.states = states
         if level is not None:
             self.from_zero = dict.fromkeys(range(len(found.heads)), level)
+        self.parts = found.parts
         self.kept: dict[tuple[int, int], torch.Tensor] = {}
 
     def note(self, part: Part, update: torch.Tensor) -> None:
-        if part.counted:
-            self.kept[part.ordinal, part.side] = part.outer * update.to("cpu", torch.float32, copy=True)
+        # Experts of a sum change places at will: their sum has a counterpart in other layers, they have none.
+        first = part if part.among is None else self.parts[part.among]
+        if first.counted:
+            added, place = (
+                part.outer * update.to("cpu", torch.float32, copy=True),
+                (first.ordinal, first.side),
+            )
+            self.kept[place] = self.kept[place] + added if place in self.kept else added
 
     def start(self, like: torch.Tensor, stream: int) -> torch.Tensor:
         state = self.states.get(stream)

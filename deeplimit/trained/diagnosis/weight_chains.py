@@ -107,14 +107,23 @@ class Seen:
 def seen_in(trace: Trace, blocks: str | Sequence[str] | None = None) -> Seen:
     """Return what a recorded forward tells of the weights; chains are none where it has no residual sum."""
     try:
-        parts = [part for part in layout(trace, blocks).parts if part.counted]
+        every_part = layout(trace, blocks).parts
     except ValueError:
-        parts = []
+        every_part = ()
+    parts = [part for part in every_part if part.counted]
+    mixtures = {every_part[part.among].branch.kind for part in every_part if part.among is not None}
     graph = Graph(trace)
     first = {part.branch.kind: part for part in reversed(parts)}
     chains: list[Chain] = []
-    tangled: set[str] = set()
+    tangled = {
+        name
+        for part in every_part
+        if part.branch.kind in mixtures
+        for name in (*part.branch.inner, *part.branch.output)
+    }
     for part in reversed(first.values()):
+        if part.branch.kind in mixtures:  # experts may change places: only their sum has a counterpart
+            continue
         chain = _chain(graph, part)
         if chain is not None:
             chains.append(chain)
