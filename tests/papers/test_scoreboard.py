@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import deeplimit as dl
 from deeplimit.cli import app
+from deeplimit.common import files
 from deeplimit.common.measurement import Running
 from deeplimit.papers.cases import validated
 from deeplimit.papers.scoreboard import runs
@@ -230,7 +231,7 @@ def test_the_command_prints_rows_and_says_by_its_exit_code_whether_all_agree(tmp
     ):
         document = json.loads((tmp_path / "b.json").read_text())
         document["report"]["rows"][0].update(changes)
-        (tmp_path / "c.json").write_text(json.dumps(document))
+        (tmp_path / "c.json").write_text(files.sealed(document))
         result = CliRunner().invoke(app, ["validate", "--quick", "--only", ONE, "--json", "c.json"])
         assert result.exit_code == code, result.output
 

@@ -57,6 +57,12 @@ class Coarseness:
         return self.depth << max(0, math.ceil(math.log2(max(self.excess, 1.0))))
 
 
+def _of_length(way: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
+    """Return differences of states (P, ...) with norms that are given (P,)."""
+    norms = way.flatten(1).norm(dim=1).clamp_min(1e-300)
+    return way * (length / norms).reshape(-1, *[1] * (way.ndim - 1))
+
+
 @torch.no_grad()
 def coarseness(plan: Plan) -> Coarseness:
     """Return how coarse the layers of the deepest networks are, by networks of their own.
@@ -76,14 +82,19 @@ def coarseness(plan: Plan) -> Coarseness:
         for law, shape in network.laws_and_shapes
     ]
     slopes, moves = [], []
+    neighbour = torch.empty_like(h).normal_(generator=stream) + h
     for layers in zip(*each, strict=True):
-        way = torch.empty_like(h).normal_(generator=stream)
         size = APART * h.flatten(1).norm(dim=1).clamp_min(1e-300)
-        way *= (size / way.flatten(1).norm(dim=1)).reshape(-1, *[1] * (h.ndim - 1))
-        here, there = (network.recursion.advance(at, layers, network.exponent) for at in (h, h + way))
+        way = _of_length(neighbour - h, size)
+        any_way = _of_length(torch.empty_like(h).normal_(generator=stream), size)
+        # Neighbours are states that a layer leads to: of covariances a recursion keeps one root of many.
+        here, there, neighbour = (
+            network.recursion.advance(at, layers, network.exponent) for at in (h, h + way, h + any_way)
+        )
         slopes.append((there - here - way).flatten(1).norm(dim=1) / size)
         moves.append((here - h).flatten(1).square().sum(dim=1))
         h = here
+    slopes = slopes[1:] or slopes  # the first layer's neighbours are any
     steep, squares = (torch.stack(found).cpu().numpy() for found in (slopes, moves))
     steep = steep[np.isfinite(steep)] ** 2
     sums = squares.sum(axis=0)
