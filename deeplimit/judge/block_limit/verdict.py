@@ -215,7 +215,7 @@ class Evidence:
     @property
     def state_moves_as_far(self) -> bool:
         moved = self.displacement
-        # Where a normalisation's first layer moves it most, 32 networks leave any power within half of 0 open.
+        # Where a normalisation's first layer moves it most, 32 networks leave powers of up to 1/2 open.
         return moved is not None and (abs(moved.exponent) < 0.25 or not (moved.falls or moved.rises))
 
     @property

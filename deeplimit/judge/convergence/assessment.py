@@ -532,7 +532,7 @@ def _slower_part(estimated: Estimated) -> Fit | None:
     It is then the network's. Distances say it better than consecutive differences, which at small noise are
     round-off. None where errors have no two parts, or that one falls no more slowly: a network of order 1 is
     as far from a scheme of order 1/2 as that is from the limit. Nor where the two cancel: RK4, of order 2
-    where noise commutes, is as far from Milstein's scheme as that is from the limit, and nearer to the latter.
+    where noise commutes, is as far from Milstein's scheme as that is from the limit, and nearer to that.
     """
     parts = [part for part in estimated.parts if np.isfinite(part.judged.log_errors).all()]
     fits = {part.is_gap: fit_rate(part.judged) for part in parts}
@@ -546,7 +546,7 @@ def _slower_part(estimated: Estimated) -> Fit | None:
 
 
 CANCELLED = 2.0
-"""Errors this often smaller than the distance to the limit's scheme are no sum of that and something smaller."""
+"""Errors so many times smaller than the distance to the limit's scheme are not that and something less."""
 OF_DISTANCES = 0.02
 """What corrections at small depths move orders of distances to a scheme by: 0.013 to 0.015 in the mean of 40
 calls each with depths 16 to 256, for Euler's scheme beside Milstein's on three equations."""

@@ -60,7 +60,8 @@ class Coarseness:
 def _of_length(way: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
     """Return differences of states (P, ...) with norms that are given (P,)."""
     norms = way.flatten(1).norm(dim=1).clamp_min(1e-300)
-    return way * (length / norms).reshape(-1, *[1] * (way.ndim - 1))
+    scaled: torch.Tensor = way * (length / norms).reshape(-1, *[1] * (way.ndim - 1))
+    return scaled
 
 
 @torch.no_grad()

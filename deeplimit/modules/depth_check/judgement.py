@@ -29,6 +29,7 @@ from deeplimit.modules.depth_check.whole_findings import (
     about_few_layers,
     as_profiles,
     is_one_layer,
+    may_add_up,
     suits_copies,
 )
 from deeplimit.modules.trace.naming import alike
@@ -54,7 +55,7 @@ def report_on(
     findings: list[Finding] = []
     statuses: list[Status] = []
     withheld: list[str] = []  # findings that branches which were not found would explain
-    asked = rule is not None or number is not None
+    asked, target = rule is not None or number is not None, number if rule is None else rule.exponent
     broken = about_missing_skips(branches, taken[-1].replacing) if asked else []
     for scaling in branches:
         found: list[Finding] = []
@@ -90,7 +91,6 @@ def report_on(
             fixes = Fixes.of(scaling, present_depths, totals)
             found += about_skip(scaling, flows[scaling.stream], rule, number, depths[-1], fixes)
         if asked and deepens and not _remembers_longer(scaling) and scaling.meaning != ADAPTER:
-            target = number if rule is None else rule.exponent
             found = _of_the_whole(scaling, target, found, present_depths, totals, taken[-1].likeness)
         # Another size of its branches mends no stream that dies out.
         found, agreed = _unless_broken(scaling, broken, [] if scaling.stream in dying else found, agreed)
@@ -102,6 +102,7 @@ def report_on(
             if agreed
             else DepthVerdict.CANNOT_TELL
         )
+    statuses, adding = _unless_adding(branches, statuses, target)
     if not asked:
         statuses = [DepthVerdict.MEASURED] * len(branches)
         stream_statuses = [DepthVerdict.MEASURED] * len(flows)
@@ -135,10 +136,26 @@ def report_on(
         seconds=time.perf_counter() - started,
         versions=versions(),
         reservations=tuple(
-            map(one_line, _reservations(branches, statuses, rule, taken, withheld, depths, dying))
+            map(one_line, _reservations(branches, statuses, rule, taken, withheld, depths, dying, adding))
         ),
         citations=(rule.citation,) if rule is not None and rule.citation else (),
     )
+
+
+def _unless_adding(
+    branches: Sequence[BranchScaling], statuses: Sequence[Status], target: float | None
+) -> tuple[list[Status], set[str]]:
+    """Return the statuses, open for kinds whose sum may outgrow its parts, and the names of those kinds."""
+    adding = {
+        scaling.kind
+        for scaling, status in zip(branches, statuses, strict=True)
+        if status == DepthVerdict.AS_EXPECTED and may_add_up(scaling, target)
+    }
+    known = [
+        DepthVerdict.CANNOT_TELL if scaling.kind in adding else status
+        for scaling, status in zip(branches, statuses, strict=True)
+    ]
+    return known, adding
 
 
 def _dying(flows: Sequence[StreamScaling], rule: Rule | None, number: float | None) -> set[int]:
@@ -278,6 +295,7 @@ def _reservations(
     withheld: Sequence[str],
     depths: Sequence[int],
     dying: set[int],
+    adding: set[str],
 ) -> list[str]:
     """Return what to keep in mind when reading the verdict, as sentences."""
     told = []
@@ -321,6 +339,14 @@ def _reservations(
         )
     told += _of_velocities(branches)
     told += [
+        f"{scaling.kind}: updates seem to have a part in common (alignment {scaling.alignment:.2f},"
+        f" {low:.2f} to {high:.2f}, where independent layers have 0.5), with which their sum grows with"
+        " depth; deeper networks would tell."
+        for scaling in branches
+        if scaling.kind in adding
+        for low, high in [scaling.alignment_interval or (0.0, 1.0)]
+    ]
+    told += [
         f"{scaling.kind}: the update at depth {depths[scaling.odd.place]} is {scaling.odd.factor:.2g} times"
         f" that on the line of the other depths, depth^-{scaling.odd.exponent:.2f}. Look at what that depth"
         " does otherwise, or leave it out."
@@ -355,6 +381,7 @@ def _reservations(
         and scaling.power_law
         and not _remembers_longer(scaling)
         and scaling.stream not in dying
+        and scaling.kind not in adding
         for scaling, status in zip(branches, statuses, strict=True)
     ):
         told.append(

@@ -111,6 +111,7 @@ class Stream:
             starts at zero.
         mixed: Largest share of the state at a sum that is no multiple of the sum before: an earlier state was
             added in between.
+        bent: The same where the state is a function of the sum before, such as tanh of it.
         from_zero: Whether it begins with the update of one of its layers.
     """
 
@@ -128,6 +129,7 @@ class Stream:
     turned: float | None = None
     mixed: float = 0.0
     from_zero: bool = False
+    bent: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -405,6 +407,7 @@ def _summary(
                 None if number in found.from_zero else whole.turned.get(number),
                 whole.mixed.get(number, 0.0),
                 number in found.from_zero,
+                whole.bent.get(number, 0.0),
             )
         )
     used = {

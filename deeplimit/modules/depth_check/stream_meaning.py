@@ -27,6 +27,12 @@ class Evidence:
     turned: tuple[float | None, ...] = ()
     mixed: tuple[float, ...] = ()
     from_zero: bool = False
+    bent: float = 0.0
+
+    @property
+    def is_bent(self) -> bool:
+        """Whether a function of the state stands between sums: as many act on it as there are layers."""
+        return self.bent > MIXED
 
     @property
     def is_mixed(self) -> bool:
@@ -97,9 +103,12 @@ class Evidence:
         """Whether the state shrinks exponentially in a power of the depth though no skip makes it.
 
         Branches take it away: h + t (f - h) keeps 1 - t of it per layer. Updates of a finite clock leave a
-        share that does not depend on the depth. Of a state that starts at zero there is nothing to take.
+        share that does not depend on the depth. Of a state that starts at zero there is nothing to take. A
+        function of the state, such as tanh, takes it away like a power of the depth.
         """
-        return not self.from_zero and self._fades(self.growth)
+        shrinks = self.growth_exponent is not None and self.growth_exponent < -SHRINKING
+        taken = self.is_bent and not self.renormed and shrinks and self.growth[-1] < FADED
+        return not self.from_zero and (taken or self._fades(self.growth))
 
     @property
     def is_forgotten(self) -> bool:
@@ -111,7 +120,7 @@ class Evidence:
     def _fades(self, values: Sequence[float]) -> bool:
         logs = [math.log(max(value, TINY)) for value in values]
         faded = not self.renormed and logs[-1] < math.log(FADED) and rises(self.sums, logs)
-        return faded and (self.is_mixed or self.drift == 0.0)
+        return faded and (self.is_mixed or self.is_bent or self.drift == 0.0)
 
     @property
     def drift(self) -> float:
@@ -142,6 +151,8 @@ KEPT = 0.5
 MOVES, SLOWLY = 0.1, 0.25
 """Part of itself by which a state moves that does not stand still, and the part of the exponent above the
 critical one with which its move then falls at most: all of it, where updates are all that moves it."""
+SHRINKING = 0.25
+"""Half of the least power with which an activation of the state takes it away: x - x³/3 leaves L^-1/2."""
 FADED = 0.5
 """Share of its size that is left of a state, at most, where nobody would say that it goes on."""
 TINY = 1e-30
@@ -211,6 +222,7 @@ OUTGROWS = "grows with depth, more than its branches"
 MULTIPLIED, DAMPED = "explosion (skip above one)", "forgets its input (skip below one)"
 EXPLODING, BACKWARD = "explosion", "explosion of the gradient"
 OPEN = "cannot tell (earlier states are added)"
+BENT = "cannot tell (the state is bent between sums)"
 UNSEEN = "cannot tell (the state moves all the same)"
 DYING = "forgets its input (branches take the state away)"
 EXPLOSIONS, RUNAWAY = (MULTIPLIED, EXPLODING, BACKWARD), (MULTIPLIED, DAMPED, DYING, EXPLODING)
@@ -223,13 +235,15 @@ def meanings(e: Evidence) -> verdict.RuleByRule[str]:
     # Nor of what the gradient knows of it.
     yield DYING, "is_forgotten", e.is_forgotten
     # Earlier states are added between sums: what skip and updates say is not the whole.
-    yield OUTGROWS, "grows_by_earlier_states", e.is_mixed and e.grows_like_a_power
+    yield OUTGROWS, "grows_by_earlier_states", (e.is_mixed or e.is_bent) and e.grows_like_a_power
     yield (
         "keeps its input (earlier states are added)",
         "holds_by_earlier_states",
         (e.is_mixed and e.keeps_its_input and e.growth[-1] < LARGE),
     )
     yield OPEN, "is_mixed", e.is_mixed
+    # Nor are they where a function of the state stands between sums.
+    yield BENT, "is_bent", e.is_bent and e.drift == 0
     # The skip's gain is above one.
     yield MULTIPLIED, "is_multiplied", e.drift > 0
     # The skip's gain is below one.

@@ -134,8 +134,10 @@ def _scaling(number: int, taken: Sequence[AtOneDepth], excess: Distance | None) 
         turned=tuple(stream.turned for stream in own),
         mixed=tuple(stream.mixed for stream in own),
         from_zero=own[-1].from_zero,
+        bent=max(stream.bent for stream in own),
     )
-    told = {name: value for name, value in vars(evidence).items() if name not in ("excess", "from_zero")}
+    unsaid = ("excess", "from_zero", "bent")
+    told = {name: value for name, value in vars(evidence).items() if name not in unsaid}
     judged = verdict.judge(meanings, evidence)
     return StreamScaling(
         stream=number,

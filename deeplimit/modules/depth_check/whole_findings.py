@@ -10,12 +10,17 @@ import numpy as np
 
 from deeplimit.modules.depth_check.findings import Finding, biases_of, part_name
 from deeplimit.modules.depth_check.fixes import IN_FORWARD, Fixes, expression, in_forward, pattern
+from deeplimit.modules.depth_check.meaning import ADAPTER, NOT_DEEPENED
 from deeplimit.modules.depth_check.part_rules import power_in_code
 from deeplimit.modules.depth_check.scaling import ALIKE, BranchScaling, PartScaling, is_shared
 
 ALIGNED, TOLD_APART = 0.9, 0.6
-"""Alignment from which layers are copies, and the least lower end of its interval. Independent layers have
-0.5; a positive mean of a ReLU's outputs leaves them below 0.85 at the depths of a check."""
+"""Alignment from which updates add up like copies, and the least lower end of the interval of one that is
+not independent layers' 0.5. Means of GELU, SiLU, ELU or leaky ReLU lie between at the depths of a check; in
+deeper networks they outgrow what is drawn apart, and the alignment tends to 1."""
+BEYOND = 0.1
+"""So much above the expected exponent an alignment must surely be: fractional layers are right where both are
+their Hurst index."""
 UNLIKE = 0.5
 """Cosine of weights of neighbouring layers up to which they are no copies: of n entries drawn apart it is
 1/√n, of copies 1."""
@@ -48,19 +53,18 @@ def about_copies(
     if not INDEPENDENT[0] < target < INDEPENDENT[1] or not any(scaling.sizes):
         return []
     outputs = [part for part in scaling.parts if part.role in ("output", "inner")]
-    if not outputs or interval[0] < TOLD_APART:
+    if not outputs or interval[0] < max(TOLD_APART, target + BEYOND):
         return []
     projection, layers = outputs[0], scaling.counts[-1]
     alike = [cosine for part in outputs for cosine in _cosines(part, likeness)]
     copies = sum(cosine > COPIES for cosine in _cosines(projection, likeness)) + 1
     some = MANY * layers <= copies < layers
-    if scaling.alignment < ALIGNED and not some:
-        return []
-    grown = (totals[-1] / totals[0]) ** (1 - target)
+    power = 1.0 if some or scaling.alignment >= ALIGNED else scaling.alignment
+    grown = (totals[-1] / totals[0]) ** (power - target)
     told = (
         f"in {f'{copies} of' if some else 'all'} {layers} layers (alignment {scaling.alignment:.2f} where"
-        f" independent layers have 0.5): the sum of the updates grows like depth^{1 - target:g} at exponent"
-        f" {target:g}, {grown:.3g} times from depth {depths[0]} to {depths[-1]}"
+        f" independent layers have 0.5): the sum of the updates grows like depth^{power - target:.2g} at"
+        f" exponent {target:g}, {grown:.3g} times from depth {depths[0]} to {depths[-1]}"
     )
     if alike and max(alike) < UNLIKE and not is_one_layer(scaling) and not is_shared(scaling):
         return [_of_a_mean(scaling, grown, told, likeness, Fixes.of(scaling, depths, totals))]
@@ -95,6 +99,14 @@ def about_copies(
     return [Finding(scaling.kind, projection.name, grown, told, fix=fix, about="copies")]
 
 
+def may_add_up(scaling: BranchScaling, target: float | None) -> bool:
+    """Whether updates seem to have a part in common with which their sum outgrows an expected exponent."""
+    interval = scaling.alignment_interval
+    if target is None or interval is None or scaling.meaning in (ADAPTER, NOT_DEEPENED):
+        return False
+    return INDEPENDENT[0] < target < INDEPENDENT[1] and interval[0] > target
+
+
 def _cosines(part: PartScaling, likeness: Mapping[str, float]) -> list[float]:
     """Return the cosines of a parameter with that of the layer before, of all layers but the first."""
     return [cosine for name, cosine in likeness.items() if re.fullmatch(expression(part.name), name)]
@@ -111,8 +123,9 @@ def _of_a_mean(
                 scaling.kind, part.name, grown, told, fix=fixes.fill(part.name, "0"), about="copies"
             )
     told = (
-        f"has a mean in common {told}, though the layers are drawn apart: an activation without a sign at the"
-        " branch's end, such as a ReLU, or a bias, gives it one. End with a projection, or pass expected=1"
+        f"has a mean in common {told}, though the layers are drawn apart: an activation with a mean at the"
+        " branch's end, such as ReLU or GELU, a bias, or a part that all weights share gives it one. End with"
+        " a projection that is drawn apart, or pass expected=1"
     )
     return Finding(scaling.kind, scaling.kind, grown, f"{told}.", about="copies")
 

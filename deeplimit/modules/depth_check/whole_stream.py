@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from deeplimit.modules.trace.branches import Layout
+from deeplimit.modules.trace.branches import Layout, Part
 from deeplimit.modules.trace.operations import Call, Operands, TorchCalls
 
 
@@ -18,19 +18,21 @@ class WholeStream(TorchCalls):
     Attributes:
         turned: cos(h_L, h_0) by stream; None where the shapes differ.
         mixed: largest share, by stream, of the state at a sum that is no multiple of the sum before, though
-            nothing normalises or bends it in between: an earlier state was added.
+            nothing normalises it in between: an earlier state was added.
+        bent: the same where it is a function of the sum before, such as tanh of it; of ReLU it is 0.
     """
 
     def __init__(self, found: Layout) -> None:
         super().__init__()
-        self.joins: dict[int, tuple[int, int, bool]] = {}
+        self.joins: dict[int, tuple[int, int, Part]] = {}
         for part in found.parts:
             join = part.join
-            self.joins[join.addition.ordinal] = (part.branch.stream, join.skip, part.renormed)
+            self.joins[join.addition.ordinal] = (part.branch.stream, join.skip, part)
         self.count = 0
         self.starts: dict[int, torch.Tensor] = {}
         self.sums: dict[int, torch.Tensor] = {}
         self.mixed: dict[int, float] = {}
+        self.bent: dict[int, float] = {}
 
     @property
     def turned(self) -> dict[int, float | None]:
@@ -44,14 +46,15 @@ class WholeStream(TorchCalls):
         ordinal, self.count = self.count, self.count + 1
         if ordinal not in self.joins:
             return func(*args, **kwargs)
-        stream, skip, renormed = self.joins[ordinal]
+        stream, skip, part = self.joins[ordinal]
         state = (operands.first if skip == 0 else operands.branch()).detach().double()
         before = self.sums.get(stream)
         if before is None:
             self.starts[stream] = state.clone()
-        elif before.shape == state.shape and not renormed:
+        elif before.shape == state.shape and not part.renormed:
             found = min(_remainder(state, before), _remainder(state, torch.relu(before)))
-            self.mixed[stream] = max(self.mixed.get(stream, 0.0), found)
+            shares = self.bent if part.follows_one else self.mixed
+            shares[stream] = max(shares.get(stream, 0.0), found)
         result = func(*args, **kwargs)
         self.sums[stream] = result.detach().double().clone()
         return result

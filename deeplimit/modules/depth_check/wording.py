@@ -59,7 +59,7 @@ OF_A_STREAM: Sentences[Evidence] = {
     ),
     "grows_by_earlier_states": lambda e: (
         f"{_power_of_depth(e)}, and its branches do not explain that: earlier states, or something else, are"
-        f" added between sums (up to {_share(max(e.mixed))} of a state)"
+        f" added between sums (up to {_share(max(*e.mixed, e.bent))} of a state)"
     ),
     "holds_by_earlier_states": lambda e: (
         "earlier states, or something else, are added between sums, the last state has cosine"
@@ -68,6 +68,10 @@ OF_A_STREAM: Sentences[Evidence] = {
     "is_mixed": lambda e: (
         "earlier states, or something else, are added between sums (up to"
         f" {_share(max(e.mixed))} of a state), so that skip and updates are not the whole"
+    ),
+    "is_bent": lambda e: (
+        f"a function of the state stands between sums (and changes up to {_share(e.bent)} of it), so that"
+        " skip and updates are not the whole"
     ),
     "is_multiplied": lambda e: f"{_per_sum(e)}, so the state grows exponentially",
     "is_damped": lambda e: f"{_per_sum(e)}, so the input is forgotten exponentially",

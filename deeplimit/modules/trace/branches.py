@@ -22,6 +22,7 @@ from deeplimit.modules.trace.graph import (
     ACTIVATING,
     Graph,
     Join,
+    acts_on_one_sum,
     age_of,
     carried_by,
     carried_from,
@@ -88,6 +89,8 @@ class Part:
     dropped: float  # probability with which dropout, in training, drops an entry of the stream on its way
     opens: bool  # whether no sum of its stream comes before, so that numbers between sums are not known
     renormed: bool  # whether the stream that the branch reads was normalised as a whole after the last sum
+    # Whether what stands between the sum before and this one, if anything does, acts on that sum alone.
+    follows_one: bool
     # Whether a normalisation stands between projection and sum, so that the projection's size does not count.
     normed: bool
     # As one of its stream's branches, which an expert after the first in one sum and an adapter are not.
@@ -235,6 +238,7 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
                 dropped=_dropped(graph, join, joins[: joins.index(join)]),
                 opens=carry is None,
                 renormed=any(graph.normalises(place.node) for place in graph.climb((join.root,))),
+                follows_one=acts_on_one_sum(graph, join, joins[: joins.index(join)]),
                 normed=made.normed,
                 counted=not adapter and among is None,
                 among=among,

@@ -544,6 +544,29 @@ def carried_from(graph: Graph, join: Join, earlier: Sequence[Join]) -> Join | No
     return max(found, key=lambda other: other.addition.ordinal, default=None)
 
 
+def acts_on_one_sum(graph: Graph, join: Join, earlier: Sequence[Join]) -> bool:
+    """Whether what lies between `join`'s skip and the sums before is a function of the last of them alone.
+
+    So an activation of the stream is, and 0.9 x + 0.1 x0 is not.
+    """
+    sums = {other.addition.place: other.addition.ordinal for other in earlier}
+    waiting = [*join.addition.sides[join.skip].sources]
+    seen, found = {*waiting}, set()
+    while waiting and len(seen) < 256:
+        place = waiting.pop()
+        if place in sums:
+            found.add(sums[place])
+            continue
+        following = edges_with_gradient(place.node)
+        # A first layer's output, which may depend on parameters alone for autograd; or the input itself.
+        is_input = not following and graph.parameters_only(place.node) is None
+        if place in graph.trace.projections or is_input:
+            return False
+        waiting += [edge for edge in following if edge not in seen]
+        seen.update(following)
+    return len(found) == 1 and not waiting
+
+
 def _normalised(graph: Graph, place: Edge) -> Edge | None:
     """Return the data that a normalisation normalises: its first input, or for x * rsqrt(mean(x^2)) the x."""
     data = [
