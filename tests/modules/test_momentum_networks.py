@@ -141,3 +141,38 @@ def test_features_that_velocities_fill_are_not_judged(power, verdict):
     found = [each for each in report.findings if each.about == "feature change"]
     assert report.streams[0].change[0].exponent > 0.4
     assert bool(found) is (verdict == "not as expected")
+
+
+class Leapfrog(nn.Module):
+    """p <- p + depth**-exponent f(q) and q <- q - p / depth: the state is momenta and places."""
+
+    def __init__(self, depth, exponent, force_first):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(16, 16, bias=False) for _ in range(depth))
+        for layer in self.layers:
+            nn.init.normal_(layer.weight, std=0.25)
+        self.scale, self.force_first = depth**-exponent, force_first
+
+    def forward(self, x):
+        p, q = x.chunk(2, -1)
+        for layer in self.layers:
+            p = p + self.scale * layer(torch.tanh(q)) if self.force_first else p
+            q = q - p / len(self.layers)
+            p = p if self.force_first else p + self.scale * layer(torch.tanh(q))
+        return torch.cat([p, q], -1)
+
+
+@pytest.mark.parametrize("force_first", [True, False])
+@pytest.mark.parametrize("exponent", [0.5, 1.0])
+def test_a_momentum_that_forgets_nothing_adds_each_force_in_all_later_layers(force_first, exponent):
+    """One addition to q falls like depth**-(exponent + 1), and there are as many as layers that follow."""
+    report = dl.check_depth(
+        lambda depth: Leapfrog(depth, exponent, force_first),
+        (4, 8, 16, 32),
+        batch=torch.randn(8, 32, generator=torch.Generator().manual_seed(1)),
+        expected=0.5,
+        seed=1,
+    )
+    assert report.verdict == ("as expected" if exponent == 0.5 else "not as expected")
+    assert report.branches[0].exponent == pytest.approx(exponent, abs=0.12)
+    assert report.branches[0].few is None

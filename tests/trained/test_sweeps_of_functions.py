@@ -332,3 +332,49 @@ def test_files_with_weights_that_cannot_be_compared_name_them():
     assert [{*network.unread} for network in networks_of(networks)] == [{"h.*.mix.weight"}] * 4
     report = dl.diagnose(networks)
     assert any("h.*.mix.weight" in caveat for caveat in report.reservations)
+
+
+class Experts(nn.Module):
+    """A sum of three perceptrons, which may stand in any order."""
+
+    def __init__(self):
+        super().__init__()
+        self.experts = nn.ModuleList(MLP() for _ in range(3))
+
+    def forward(self, h):
+        return sum(expert(h) for expert in self.experts)
+
+
+def of_one_truth(*are_smooth):
+    """Return what makes some experts of every layer smooth over layers; the others stay independent."""
+
+    def change(network):
+        other = smooth(copy.deepcopy(network), 3)
+        with torch.no_grad():
+            for layer, smoothed in zip(network.layers, other.layers, strict=True):
+                for place in are_smooth:
+                    layer[0].experts[place].load_state_dict(smoothed[0].experts[place].state_dict())
+        return network
+
+    return change
+
+
+@pytest.mark.parametrize("are_smooth", [(), (0,), (1, 2), (0, 1, 2)])
+def test_experts_of_one_sum_are_compared_by_their_sum(are_smooth):
+    """The first expert alone once spoke for all: "no trend" where the two others were smooth."""
+    report = dl.diagnose(sweep(Experts, of=of_one_truth(*are_smooth), depths=DEPTHS[:3]), batch=ROWS)
+    (finding,) = report.findings
+    assert finding.weight.endswith(NOISE)
+    assert (report.verdict == "no trend") == (not are_smooth)
+
+
+def test_the_order_of_experts_in_a_sum_says_nothing():
+    network = sweep(Experts, depths=DEPTHS[1:2])[12]
+    twin = copy.deepcopy(network)
+    for turn, layer in enumerate(twin.layers):
+        every = [*layer[0].experts]
+        layer[0].experts = nn.ModuleList(every[(place + turn) % 3] for place in range(3))
+    (one,), (other,) = (networks_of({12: each}, None, ROWS) for each in (network, twin))
+    assert one.stacks.keys() == other.stacks.keys() == {f"layers.*.0.experts.*: {NOISE}"}
+    for name, stack in one.stacks.items():
+        torch.testing.assert_close(other.stacks[name].values, stack.values)

@@ -401,8 +401,14 @@ def _of_velocities(branches: Sequence[BranchScaling]) -> Iterator[str]:
                 f" layer to layer at the smallest depth and {last:.4g} at the largest, so how often an update"
                 " is added depends on the depth."
             )
+        elif last > 1 - EXACT:
+            yield (
+                f"{scaling.kind}: adds to a velocity that forgets nothing, as momenta in leapfrog steps do."
+                f"{scaling.kind}: adds to a velocity that forgets nothing, as momenta of leapfrog steps do."
+                " those of all these additions together."
+            )
         elif last:
-            memory = f"about {in_words(1 / (1 - last))} layers" if last < 1 else "all later layers"
+            memory = f"about {in_words(1 / (1 - last))} layers"
             yield (
                 f"{scaling.kind}: adds to a velocity that keeps {last:.4g} of itself from layer to layer."
                 " Update, exponent and alignment are those of what a layer adds to it. Each is added in"

@@ -354,7 +354,7 @@ def _summary(
     for part in found.parts:
         addition, join = trace.additions[part.ordinal], part.join.addition
         # What scales a sum of branches as a whole scales each of them.
-        share = share_of(trace, part)
+        share = share_of(trace, part) * part.additions
         update = addition.sides[part.side].size * share
         stream = join.sides[part.join.skip].size
         probed = cut.updates[part.ordinal][part.side] * share

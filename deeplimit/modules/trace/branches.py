@@ -5,8 +5,9 @@ scales them after.
 from __future__ import annotations
 
 import fnmatch
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
@@ -103,6 +104,9 @@ class Part:
     hooked: str = ""
     scaled: tuple[str, ...] = ()  # the biases that a gain or a normalisation after them scales
     outer: float = 1.0  # numbers, with their signs, that scale the sum of branches which holds the update
+    additions: float = (
+        1.0  # how often it is added, on average: by a velocity that forgets nothing, later again
+    )
 
 
 @dataclass(frozen=True)
@@ -185,6 +189,7 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
         for join, stream in zip(joins, streams, strict=True)
         for piece in _pieces(graph, join, stream, velocities)
     ]
+    pieces = _with_additions(pieces)
     dissected = [
         branch_parts(graph, piece.join, trace.additions[piece.ordinal].sides[piece.side]) for piece in pieces
     ]
@@ -230,7 +235,7 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
                 join=join,
                 ordinal=piece.ordinal,
                 side=piece.side,
-                multiplier=made.multiplier * piece.scale,
+                multiplier=made.multiplier * piece.scale * piece.additions,
                 gain=made.gain,
                 entry=entry_scale(graph, join),
                 skip=(1.0 if carry is None else carry) * passed,
@@ -246,6 +251,7 @@ def layout(trace: Trace, blocks: str | Sequence[str] | None = None) -> Layout:
                 hooked=_hooked(trace.additions[piece.ordinal].owner, made.owner),
                 scaled=made.scaled,
                 outer=piece.outer,
+                additions=piece.additions,
             )
         )
     firsts = [
@@ -438,6 +444,15 @@ class _Piece:
     scale: float
     kept: float = 0.0
     outer: float = 1.0
+    additions: float = 1.0
+
+    @property
+    def forgets_nothing(self) -> bool:
+        return abs(self.kept - 1) < WHOLE
+
+
+WHOLE = 1e-6
+"""Round-off of numbers in single precision."""
 
 
 @dataclass(frozen=True)
@@ -456,11 +471,12 @@ class _Velocity:
 def _velocities(graph: Graph, joins: Sequence[Join]) -> dict[int, _Velocity]:
     """Return the sums of joins' branches that go on from the branch of an earlier join, by ordinal.
 
-    The first such sum adds its force to zeros, which no operation has made.
+    The first such sum adds its force to zeros, which no operation has made, or to a part of the input.
     """
     sums = {addition.place: addition for addition in graph.trace.additions}
     found: dict[int, _Velocity] = {}
-    added: dict[Edge, Addition | None] = {}  # what earlier joins add, and the sum inside that makes it
+    # What earlier joins add, the sum inside that makes it, and the join.
+    added: dict[Edge, tuple[Addition | None, Join]] = {}
     for join in joins:
         places = [*graph.climb(join.addition.sides[join.branch].sources)]
         inner = next((sums[place] for place in places if place in sums), None)
@@ -469,11 +485,11 @@ def _velocities(graph: Graph, joins: Sequence[Join]) -> dict[int, _Velocity]:
             if inner is None or before is None:
                 continue
             found[inner.ordinal] = _Velocity(1 - side, one.factor * _scale(graph, one.sources, until=before))
-            kept, first = found[inner.ordinal].kept, added[before]
-            empty = [] if first is None else [not side.sources for side in first.sides]
-            if first is not None and sum(empty) == 1:
-                found.setdefault(first.ordinal, _Velocity(empty.index(False), kept))
-        added.update(dict.fromkeys(places, inner))
+            kept, (first, holding) = found[inner.ordinal].kept, added[before]
+            forces = [] if first is None else [_applies_weights(graph, holding, side) for side in first.sides]
+            if first is not None and sum(forces) == 1:
+                found.setdefault(first.ordinal, _Velocity(forces.index(True), kept))
+        added.update(dict.fromkeys(places, (inner, join)))
     return found
 
 
@@ -509,6 +525,18 @@ def _pieces(graph: Graph, join: Join, stream: int, velocities: Mapping[int, _Vel
         else:
             found.append(piece)
     return found
+
+
+def _with_additions(pieces: Sequence[_Piece]) -> list[_Piece]:
+    """Return the branches with how often each is added where a velocity forgets nothing.
+
+    Momenta in leapfrog steps do so: each force is added in all later layers, in half of all in the mean.
+    """
+    layers = Counter(piece.stream for piece in pieces if piece.forgets_nothing)
+    return [
+        replace(piece, additions=(layers[piece.stream] + 1) / 2) if piece.forgets_nothing else piece
+        for piece in pieces
+    ]
 
 
 def _applies_weights(graph: Graph, join: Join, side: Summand) -> bool:
