@@ -28,6 +28,10 @@ Lindeberg's condition it must fall), 0 for a sum of jumps."""
 HEAVY = 0.12
 """Share of one update among all squares that updates with a variance do not reach: of a thousand squares of
 normal vectors the largest is 1 %; of 1.8-stable ones it is a quarter."""
+CREEPS, STEADY = 0.03, 0.7
+"""Power of the depth by which a diffusion's sum of independent updates may change: exponents of .46 and
+.54 instead of .5 leave .04. Layers that differ over depth leave as much at depths 4 to 16, and half of it at
+twice the depth; a wrong exponent leaves the same."""
 ISOTROPIC = 1.1
 """Largest anisotropy statistic that is read as a multiple of the identity; its error is about 2 %."""
 SMOOTH = 0.7
@@ -181,7 +185,24 @@ class Evidence:
 
     @property
     def noise_stays(self) -> bool:
-        return self.varies and self.noise is not None and self.noise.is_flat
+        return self.varies and self.noise is not None and self.noise.is_flat and not self.noise_creeps
+
+    @property
+    def noise_creeps(self) -> bool:
+        """Whether independent layers' sum surely changes with depth, and as fast between the deepest two.
+
+        A sum over layers that differ is one over steps, whose error falls with depth; a wrong exponent stays.
+        Squares of single updates say it with a fifth of the error of those of their sum.
+        """
+        if self.size is None or not self.is_independent or len(self.taken) < 3:
+            return False
+        low, high = self.size.low + 0.5, self.size.high + 0.5
+        if low <= CREEPS and high >= -CREEPS:
+            return False
+        logs = np.log([float(one.apart.mean()) for one in self.taken]) / 2
+        slopes = np.diff(logs) / np.diff(np.log([one.blocks for one in self.taken]))
+        onwards = slopes * math.copysign(1.0, low + high)
+        return bool(onwards[-1] > max(CREEPS, STEADY * onwards[0]))
 
     @property
     def noise_falls(self) -> bool:
@@ -281,4 +302,6 @@ def limit(e: Evidence) -> verdict.RuleByRule[BlockLimitVerdict]:
     yield code.NEURAL_SDE, "has_directed_noise", diffuses and is_drawn
     correlated = e.noise_stays and e.alignment is not None and e.alignment.rises
     yield code.NONE, "has_correlated_layers", correlated
+    # Nearly those of a diffusion, and not quite: at some depth the sum has grown too large, or vanished.
+    yield code.CANNOT_TELL, "has_another_exponent", e.noise_creeps
     yield code.CANNOT_TELL, "is_not_resolved", True

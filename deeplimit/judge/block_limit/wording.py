@@ -20,6 +20,15 @@ def _like_its_limit(e: Evidence) -> str:
     return f"the networks' law is not told apart from the measured diffusion's{far}"
 
 
+def _of_updates(e: Evidence) -> float:
+    """Return the exponent with which one update falls."""
+    return 0.0 if e.size is None else -e.size.exponent
+
+
+def _side(e: Evidence) -> str:
+    return "below" if _of_updates(e) < 0.5 else "above"
+
+
 def _sum(e: Evidence) -> str:
     return f"the sum of all updates fluctuates like {power(e.noise)}"
 
@@ -103,6 +112,11 @@ REASONS: Sentences[Evidence] = {
     ),
     "has_correlated_layers": lambda e: (
         f"the alignment of layers grows like {power(e.alignment)}: neither independent (0) nor smooth (1)"
+    ),
+    "has_another_exponent": lambda e: (
+        f"layers are independent, but one update falls with an exponent surely {_side(e)} 1/2, that of an"
+        f" SDE: the sum of all updates {'grows' if _of_updates(e) < 0.5 else 'vanishes'} like"
+        f" depth^{0.5 - _of_updates(e):.2f}, slowly. Scale the branches by depth^-1/2 for an SDE"
     ),
     "is_not_resolved": lambda e: f"{_sum(e)}: add depths that are further apart, or more draws",
 }
