@@ -119,3 +119,18 @@ def test_at_exponent_one_a_mean_in_common_is_what_is_expected():
         return Net(depth, act=lambda x: depth**-0.5 * functional.gelu(x))
 
     assert dl.check_depth(factory, (4, 8, 16, 32), batch=X, expected=1, seed=3).verdict == "as expected"
+
+
+def test_layers_that_undo_each_other_say_little_by_one_update():
+    """Layers W, -W, W', -W', ... of size L**-1/2: each pair is 1 - W W / L, and all together the identity."""
+
+    def factory(depth):
+        net = Net(depth)
+        for one, other in zip(net.layers[::2], net.layers[1::2], strict=True):
+            other.weight.data = -one.weight.data
+        return net
+
+    report = dl.check_depth(factory, (4, 8, 16, 32), batch=X, expected=0.5, seed=3)
+    assert report.verdict == "cannot tell"
+    assert report.branches[0].neighbours == pytest.approx(-0.5, abs=0.1)
+    assert any("undo each other" in said for said in report.reservations)

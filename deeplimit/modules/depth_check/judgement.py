@@ -31,6 +31,7 @@ from deeplimit.modules.depth_check.whole_findings import (
     is_one_layer,
     may_add_up,
     suits_copies,
+    undo_each_other,
 )
 from deeplimit.modules.trace.naming import alike
 from deeplimit.version import versions
@@ -145,11 +146,13 @@ def report_on(
 def _unless_adding(
     branches: Sequence[BranchScaling], statuses: Sequence[Status], target: float | None
 ) -> tuple[list[Status], set[str]]:
-    """Return the statuses, open for kinds whose sum may outgrow its parts, and the names of those kinds."""
+    """Return the statuses, open for kinds whose sum may be of another size than the root of its terms' number
+    says, and the names of those kinds.
+    """
     adding = {
         scaling.kind
         for scaling, status in zip(branches, statuses, strict=True)
-        if status == DepthVerdict.AS_EXPECTED and may_add_up(scaling, target)
+        if status == DepthVerdict.AS_EXPECTED and (may_add_up(scaling, target) or undo_each_other(scaling))
     }
     known = [
         DepthVerdict.CANNOT_TELL if scaling.kind in adding else status
@@ -339,7 +342,11 @@ def _reservations(
         )
     told += _of_velocities(branches)
     told += [
-        f"{scaling.kind}: updates seem to have a part in common (alignment {scaling.alignment:.2f},"
+        f"{scaling.kind}: neighbouring layers undo each other (mean cosine {scaling.neighbours:.2f} of their"
+        " updates), so that their sum is smaller than its parts say, and what is left is another equation;"
+        " dl.identify(factory, x) measures it."
+        if undo_each_other(scaling)
+        else f"{scaling.kind}: updates seem to have a part in common (alignment {scaling.alignment:.2f},"
         f" {low:.2f} to {high:.2f}, where independent layers have 0.5), with which their sum grows with"
         " depth; deeper networks would tell."
         for scaling in branches

@@ -30,6 +30,8 @@ INDEPENDENT = (0.25, 0.75)
 """Exponents between these are asked for because layers are independent."""
 SUITS = 0.1
 """Layers that share their weights are rightly scaled where the exponent is within this of 1."""
+UNDONE = -0.25
+"""Mean cosine of neighbours' updates, half of that of pairs W, -W; independent layers' is 0."""
 FIRST_LAYERS = 4
 """Fewer layers follow any profile."""
 EXACT = 1e-4
@@ -97,6 +99,11 @@ def about_copies(
     fix = f"{IN_FORWARD}x = x + {factor} * branch(x)  # depth: the number of layers"
     told = f"{told}. Layers that share their weights ask for exponent 1, a further factor on the branch."
     return [Finding(scaling.kind, projection.name, grown, told, fix=fix, about="copies")]
+
+
+def undo_each_other(scaling: BranchScaling) -> bool:
+    """Whether neighbouring layers take away what the other adds, so that their sum is less than its parts."""
+    return scaling.neighbours is not None and scaling.neighbours < UNDONE
 
 
 def may_add_up(scaling: BranchScaling, target: float | None) -> bool:
