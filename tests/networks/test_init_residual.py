@@ -373,3 +373,24 @@ def test_experts_of_one_sum_are_one_layer_and_the_law_runs_over_layers():
     assert abs(float(weights.std()) * 32**0.5 / 8**-0.8 - 1) < 0.05
     assert float(torch.cosine_similarity(weights[1:], weights[:-1], dim=-1).mean()) > 0.4  # 2^0.6 - 1 = 0.52
     assert torch.cosine_similarity(weights[:, 1:], weights[:, :-1], dim=-1).mean().abs() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("factor", "named"), [(1.0, False), (DEPTH**-0.5, True), (1 / DEPTH, True), (0.7, False)]
+)
+def test_a_number_of_the_forward_is_no_part_of_the_weights_exponent(factor, named):
+    """One network does not say whether 0.41 is 6^-1/2; with it, branches would fall with exponent 1 in all."""
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(DEPTH))
+
+        def forward(self, x):
+            for block in self.blocks:
+                x = x + factor * block(torch.tanh(x))
+            return x
+
+    done = dl.init.residual_(Scaled(), batch=torch.ones(2, 8))
+    assert done.scaled_further == (factor != 1)
+    assert any(f"{DEPTH}^-" in note for note in done.notes) == named

@@ -21,6 +21,8 @@ from deeplimit.networks.initialise.roles import Role, fan_in, roles_of, stacks_o
 from deeplimit.networks.initialise.tensors import sharing_memory, stored_weight
 
 WEIGHTS = {"all": ("output", "inner"), "output": ("output",)}
+EXACT = 1e-3
+"""Error of a power that a number of a forward is, as its writer rounds it."""
 STRUCTURED = 6.0
 """How many standard errors off 0 the mean of an inner weight is, in every layer, if it was not drawn from a
 centred law.
@@ -154,6 +156,7 @@ def residual_(
         model=type(model).__name__,
         roles=tuple(done),
         notes=tuple(notes),
+        scaled_further=any(part.multiplier != 1 or (part.branch.gains and part.gain != 1) for part in parts),
         **shared_fields(law, power, whole=True),
     )
     return report.called_by("init.residual_", given)
@@ -313,6 +316,16 @@ def _parameter(model: nn.Module, name: str) -> Tensor | None:
     return dict(model.get_submodule(path).named_parameters(recurse=False)).get(own)
 
 
+def _as_power(factors: Sequence[float], layers: int) -> str:
+    """Return that a number is a power of the depth, where it is one that people write."""
+    if len(factors) > 1 or factors[0] <= 0 or layers < 2:
+        return ""
+    power = -math.log(factors[0]) / math.log(layers)
+    if min(abs(power - 0.5), abs(power - 1)) > EXACT:
+        return ""
+    return f", which is {layers}^-{power:.2g}: if it falls so with depth, branches fall by both exponents"
+
+
 def _notes(
     stacks: Sequence[Sequence[Part]], roles: Sequence[Role], tensors: dict[str, Tensor], weights: str
 ) -> list[str]:
@@ -337,7 +350,8 @@ def _notes(
         if factors := sorted({part.multiplier for part in stack} - {1.0}):
             shown = f"{factors[0]:.3g}" + (f" to {factors[-1]:.3g}" if len(factors) > 1 else "")
             notes.append(
-                f"{kind} is also multiplied by {shown} in forward; exponent= and gain= can allow for it."
+                f"{kind} is also multiplied by {shown} in forward{_as_power(factors, len(stack))};"
+                " exponent= and gain= can allow for it."
             )
         if any(part.renormed for part in stack):
             notes.append(

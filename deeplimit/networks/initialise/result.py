@@ -142,6 +142,8 @@ class ResidualInitialisation(Report):
         roles: What was set, one entry per role.
         notes: What else a reader must know: gains that scale branches further, weights left as they were.
         citations: Keys or BibTeX entries of the publications that the limit is read from.
+        scaled_further: Whether the forward scales branches by numbers or gains of its own, which may depend
+            on the depth; the limit is that without them.
     """
 
     kind = "residual-initialisation"
@@ -159,14 +161,17 @@ class ResidualInitialisation(Report):
     roles: tuple[RoleInitialisation, ...]
     notes: tuple[str, ...]
     citations: tuple[str, ...] = ()
+    scaled_further: bool = False
 
     @property
     def headline(self) -> str:
         """The model, the law across its layers, and the residual exponent."""
-        return f"{self.model}: {self.law}, residual exponent {self.exponent:g}"
+        of = " of the weights alone" if self.scaled_further else ""
+        return f"{self.model}: {self.law}, residual exponent {self.exponent:g}{of}"
 
     def _facts(self) -> list[tuple[str, str]]:
-        return _leads_to(self.limit, self.theorem, self.explanation)
+        provided = " if what else scales the branches does not depend on the depth" * self.scaled_further
+        return _leads_to(self.limit, self.theorem, self.explanation, provided)
 
     def _table(self) -> Table:
         roles = self.roles
@@ -232,5 +237,6 @@ def shared_fields(law: WeightLaw, exponent: float, *, whole: bool) -> dict[str, 
     }
 
 
-def _leads_to(limit: str, theorem: str | None, explanation: str) -> list[tuple[str, str]]:
-    return [("", f"leads to: {limit}" + (f" ({theorem})" if theorem else "")), ("", f"  {explanation}")]
+def _leads_to(limit: str, theorem: str | None, explanation: str, provided: str = "") -> list[tuple[str, str]]:
+    by = f" ({theorem})" if theorem else ""
+    return [("", f"leads to: {limit}{by}{provided}"), ("", f"  {explanation}")]
