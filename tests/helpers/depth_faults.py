@@ -525,6 +525,7 @@ def hooked_projection(name: str) -> DepthFault:
 PENDING = {
     "index for depth: falcon, numbers, 0.5": "an interval of attention holds 1/2 and what 1/sqrt(l) gives",
     "falls over layers: falcon, numbers, 0.5": "after the line the interval of attention is too wide",
+    "falls over layers: mpt, numbers, 1.0": "after the line exponents are 0.88 and 1.12 at depths 4 to 16",
 }
 DEPTH_FAULTS = [
     replace(fault, pending=PENDING.get(str(fault), ""))

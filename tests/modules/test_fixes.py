@@ -31,9 +31,10 @@ def mended(factory, lines):
 
 
 def lines_of(report):
-    lines = [finding.fix for finding in report.findings]
-    assert all(lines), report
-    # Branches that share a gain have one line.
+    lines = [finding.fix for finding in report.findings if finding.fix]
+    # Branches that share a gain have one line, which is told once.
+    mended = {finding.parameter for finding in report.findings if finding.fix}
+    assert all(finding.parameter in mended for finding in report.findings), report
     return [line for line in dict.fromkeys(lines) if not line.startswith(IN_FORWARD)]
 
 

@@ -6,7 +6,9 @@ a branch adds depends on its own parameters only, not on where the other branche
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -37,7 +39,9 @@ class SharedStream(TorchCalls):
         self.expected = len(trace.additions)
         self.cuts = {**trace.injected, **{join.addition.ordinal: join.skip for join in found.joins}}
         self.streams = {part.join.addition.ordinal: part.branch.stream for part in found.parts}
-        self.levels: dict[int, float] = {}  # the size of each stream
+        self.levels: dict[int, float] = {}  # the size in which branches read each stream
+        # By what numbers scale a sum until the next branch reads it, and a state until it joins a sum.
+        self.onward, self.passed = _scales(found)
         self.from_zero = dict.fromkeys(found.from_zero, found.first_size)
         self.firsts: dict[int, torch.Size] = {}  # the shape in which it began
         self.wanted: dict[int, list[Part]] = {}
@@ -79,8 +83,10 @@ class SharedStream(TorchCalls):
         # A sum that only adds an early state again belongs to no branch; the next join corrects its stream.
         stream = self.streams.get(ordinal)
         if stream is not None and self.firsts.pop(stream, skip.shape) != skip.shape:
-            self.levels[stream] = now  # a part of what began
-        level = now if stream is None else self.levels.setdefault(stream, now)
+            self.levels[stream] = now / self.passed[ordinal]  # a part of what began
+        level = now
+        if stream is not None:
+            level = self.levels.setdefault(stream, now / self.passed[ordinal]) / self.onward.get(ordinal, 1.0)
         # A stream that is scaled in every layer would die out: it keeps the size with which it began.
         if now > 0 and level > 0 and abs(now / level - 1) > SIZE_ERROR:
             skip = skip * (level / now)
@@ -115,6 +121,23 @@ class SharedStream(TorchCalls):
         # Still a function of what it replaces, for modules that differentiate inside forward (forces from
         # energies).
         return noise + (result - result.detach())
+
+
+def _scales(found: Layout) -> tuple[dict[int, float], dict[int, float]]:
+    """Return by what each residual sum is scaled until a branch reads it, and by what its skip is after that.
+
+    Where a branch normalises the state itself, no number before counts.
+    """
+    streams: dict[int, dict[int, Part]] = {}
+    for part in found.parts:
+        streams.setdefault(part.branch.stream, {}).setdefault(part.join.addition.ordinal, part)
+    onward: dict[int, float] = {}
+    for parts in streams.values():
+        for (ordinal, part), (_, after) in pairwise(sorted(parts.items())):
+            read = after.join.addition.sides[after.join.skip].size / (after.passed or 1.0)
+            known = not after.renormed and 0 < read < math.inf and 0 < part.join.addition.size < math.inf
+            onward[ordinal] = read / part.join.addition.size if known else 1.0
+    return onward, {part.join.addition.ordinal: part.passed or 1.0 for part in found.parts}
 
 
 def _cosine(first: torch.Tensor, second: torch.Tensor) -> float:
