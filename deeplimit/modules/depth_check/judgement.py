@@ -30,6 +30,7 @@ from deeplimit.modules.depth_check.whole_findings import (
     as_profiles,
     is_one_layer,
     may_add_up,
+    of_the_sum,
     suits_copies,
     undo_each_other,
 )
@@ -341,18 +342,7 @@ def _reservations(
             " rest on all of them, unless layers follow a profile; other numbers rest on the first."
         )
     told += _of_velocities(branches)
-    told += [
-        f"{scaling.kind}: neighbouring layers undo each other (mean cosine {scaling.neighbours:.2f} of their"
-        " updates), so that their sum is smaller than its parts say, and what is left is another equation;"
-        " dl.identify(factory, x) measures it."
-        if undo_each_other(scaling)
-        else f"{scaling.kind}: updates seem to have a part in common (alignment {scaling.alignment:.2f},"
-        f" {low:.2f} to {high:.2f}, where independent layers have 0.5), with which their sum grows with"
-        " depth; deeper networks would tell."
-        for scaling in branches
-        if scaling.kind in adding
-        for low, high in [scaling.alignment_interval or (0.0, 1.0)]
-    ]
+    told += [f"{scaling.kind} {of_the_sum(scaling)}." for scaling in branches if scaling.kind in adding]
     told += [
         f"{scaling.kind}: the update at depth {depths[scaling.odd.place]} is {scaling.odd.factor:.2g} times"
         f" that on the line of the other depths, depth^-{scaling.odd.exponent:.2f}. Look at what that depth"

@@ -114,6 +114,22 @@ def may_add_up(scaling: BranchScaling, target: float | None) -> bool:
     return INDEPENDENT[0] < target < INDEPENDENT[1] and interval[0] > target
 
 
+def of_the_sum(scaling: BranchScaling) -> str:
+    """Return what is said of updates whose sum is not of the size that its terms' number says."""
+    if undo_each_other(scaling):
+        return (
+            f"has neighbouring layers that undo each other (mean cosine {scaling.neighbours:.2f} of their"
+            " updates), so that their sum is less than its parts, and what is left follows another equation;"
+            " dl.identify(factory, x) measures it"
+        )
+    low, high = scaling.alignment_interval or (0.0, 1.0)
+    return (
+        f"has updates that seem to have a part in common (alignment {scaling.alignment:.2f}, {low:.2f} to"
+        f" {high:.2f}, where independent layers have 0.5), with which their sum grows with depth; deeper"
+        " networks would tell"
+    )
+
+
 def _cosines(part: PartScaling, likeness: Mapping[str, float]) -> list[float]:
     """Return the cosines of a parameter with that of the layer before, of all layers but the first."""
     return [cosine for name, cosine in likeness.items() if re.fullmatch(expression(part.name), name)]

@@ -18,7 +18,12 @@ from deeplimit.modules.depth_check.check import check_depth
 from deeplimit.modules.depth_check.exponent_findings import has_exponent
 from deeplimit.modules.depth_check.report import DepthReport
 from deeplimit.modules.depth_check.stream_meaning import DAMPED, DYING, MULTIPLIED, OUTGROWS
-from deeplimit.modules.depth_check.whole_findings import in_few_layers
+from deeplimit.modules.depth_check.whole_findings import (
+    in_few_layers,
+    may_add_up,
+    of_the_sum,
+    undo_each_other,
+)
 from deeplimit.modules.recommendation import wording
 from deeplimit.modules.recommendation.measured import Growth, growth_of
 from deeplimit.modules.recommendation.report import Recommendation
@@ -145,6 +150,11 @@ def _recommended(
     )
     unsound = tuple(each.follows for each in measured.streams if each.meaning in UNSOUND)
     unsound += tuple(f"{each.kind} {in_few_layers(each)}" for each in measured.branches if each.few)
+    unsound += tuple(
+        f"{each.kind.kind} {of_the_sum(each.kind)}"
+        for each in every_kind
+        if may_add_up(each.kind, each.exponent) or (each.exponent < 1 and undo_each_other(each.kind))
+    )
     evidence = Evidence(aim, known, unsound, lacking, code, before[-1], after[-1])
     judged = judge(rules, evidence)
     follows = judged.code is not RecommendationVerdict.CANNOT_TELL
