@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -108,6 +109,8 @@ def simulate(
                 " and --equation takes its place; leave either out."
             )
         what, x = imported("--equation", equation), torch.zeros(1, width)
+    entries = math.prod(what.state_shape) if equation is None else width
+    validation.integer(coordinate, "--coordinate", minimum=0, maximum=entries - 1)
     trajectories = dl.simulate(
         what,
         x,

@@ -10,6 +10,7 @@ import pytest
 from refusals import assert_names
 from typer.testing import CliRunner
 
+import deeplimit as dl
 from deeplimit import cli
 
 
@@ -116,3 +117,10 @@ def test_what_cannot_be_parsed_is_told_in_one_line(arguments):
     assert result.stdout == ""
     assert result.stderr.startswith("Error: ")
     assert result.stderr.count("\n") == 1
+
+
+def test_a_coordinate_that_states_do_not_have_is_refused_before_anything_runs(monkeypatch):
+    monkeypatch.setattr(dl, "simulate", None)  # what calls it raises TypeError
+    result = CliRunner().invoke(cli.app, ["simulate", "--width", "3", "--depths", "2,4", "--coordinate", "3"])
+    assert result.exit_code == 2
+    assert "--coordinate" in result.stderr
