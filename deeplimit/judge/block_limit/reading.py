@@ -174,10 +174,11 @@ def _in_a_row(model: nn.Sequential, x: Any, name: str) -> Stack:
     first, last = _run_of_blocks(blocks, states)
     if last - first < LEAST_RUN:
         changed = next(k for k in range(len(blocks)) if not _same_state(states[k], states[k + 1]))
+        start = "" if x.is_floating_point() else f" {name} is of {x.dtype}: give floating-point states."
         raise ValueError(
-            f"blocks must return floating-point states of the shape that they are given; a"
-            f" {type(blocks[changed]).__name__} returned {named(states[changed + 1])} for"
-            f" {named(states[changed])}."
+            f"blocks must return floating-point states of the shape that they are given, but block {changed},"
+            f" of class {type(blocks[changed]).__name__}, returned {named(states[changed + 1])} for"
+            f" {named(states[changed])}.{start}"
         )
     return Stack(blocks[first:last], tuple(states[first : last + 1]))
 
