@@ -126,7 +126,8 @@ class SharedStream(TorchCalls):
 def _scales(found: Layout) -> tuple[dict[int, float], dict[int, float]]:
     """Return by what each residual sum is scaled until a branch reads it, and by what its skip is after that.
 
-    Where a branch normalises the state itself, no number before counts.
+    Numbers count where they say how the sizes of an ordinary forward differ: no activation stands between,
+    which acts otherwise on other states, no normalisation, and nothing else is added.
     """
     streams: dict[int, dict[int, Part]] = {}
     for part in found.parts:
@@ -135,8 +136,9 @@ def _scales(found: Layout) -> tuple[dict[int, float], dict[int, float]]:
     for parts in streams.values():
         for (ordinal, part), (_, after) in pairwise(sorted(parts.items())):
             read = after.join.addition.sides[after.join.skip].size / (after.passed or 1.0)
-            known = not after.renormed and 0 < read < math.inf and 0 < part.join.addition.size < math.inf
-            onward[ordinal] = read / part.join.addition.size if known else 1.0
+            carried, size_before = after.skip / (after.passed or 1.0), part.join.addition.size
+            if abs(read - carried * size_before) <= SIZE_ERROR * read < math.inf and carried > 0:
+                onward[ordinal] = carried
     return onward, {part.join.addition.ordinal: part.passed or 1.0 for part in found.parts}
 
 

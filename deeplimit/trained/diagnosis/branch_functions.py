@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from deeplimit.common import validation
 from deeplimit.common.global_state import alone, seeded
 from deeplimit.modules.depth_check.shared_stream import SharedStream
 from deeplimit.modules.trace.batches import Batch, as_batch, run
@@ -26,8 +25,6 @@ from deeplimit.trained.diagnosis.sources import source_of
 from deeplimit.trained.diagnosis.stacks import Stack
 from deeplimit.trained.diagnosis.stream_states import channel_axis, stream_states
 
-PROBES = ("noise", "states")
-"""What all layers are given: normal states, or those of an ordinary forward."""
 MEAN = ", mean"
 """How the name of a branch's mean over states ends."""
 OPERATIONS = 16.0
@@ -39,56 +36,6 @@ odd, and ReLU grows like its input.
 Not the size with which each stream begins: it may change with depth, and would be taken for the branch's."""
 TINY = 1e-300
 """A branch that adds nothing is divided by this."""
-
-
-def branch_functions(
-    model: nn.Module,
-    batch: Any = None,
-    *,
-    probe: str = "noise",
-    blocks: str | Sequence[str] | None = None,
-    seed: int = 0,
-) -> tuple[tuple[Stack, ...], dict[str, str]]:
-    """Return what each kind of residual branch adds, layer by layer, on states that all layers share.
-
-    Args:
-        model: trained module, left as it was; batch normalisation uses its running statistics.
-        batch: inputs of the forward, as in `dl.find_branches`; they set the shape of the states.
-        probe: the states: "noise", normal and of the size with which the stream begins, or "states", those
-            before the middle layer in an ordinary forward on the batch.
-        blocks: patterns of module names, as in `dl.find_branches`.
-        seed: of the noise.
-
-    Returns:
-        Two stacks per kind of branch, and then, by the name of a kind, the reason why it has none. The first
-        stack, named as the kind, is the response (L, ...), of the shape of the stream after the first axis:
-        what the branch adds less its mean over states. The second, "..., mean", is that mean (L, d). Biases
-        sit in the mean. It says little of how layers differ, and would outweigh the response.
-
-    Raises:
-        TypeError: if `model` is no module, or another argument has the wrong type.
-        ValueError: for an unknown probe, a model without residual branches, or one whose path depends on its
-            states; and where a branch adds numbers that are not finite.
-
-    Not checked: whether states of this kind occur in the network. Noise has no directions that stand out.
-
-    Examples:
-        >>> import torch
-        >>> class Network(torch.nn.Module):
-        ...     def __init__(self):
-        ...         super().__init__()
-        ...         self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(6))
-        ...     def forward(self, x):
-        ...         for layer in self.layers:
-        ...             x = x + layer(x.tanh())
-        ...         return x
-        >>> response, mean = branch_functions(Network(), torch.ones(3, 4))[0]
-        >>> response.name, response.values.shape, mean.name, mean.values.shape
-        ('layers.*', torch.Size([6, 3, 4]), 'layers.*, mean', torch.Size([6, 4]))
-    """
-    validation.choice(probe, "probe", PROBES)
-    validation.seed(seed)
-    return functions_on(model, as_batch(model, batch), probe, blocks, seed)
 
 
 def responses(model: nn.Module, batch: Any = None) -> tuple[tuple[Stack, ...], dict[str, str]]:
@@ -126,9 +73,27 @@ def functions_on(
     seed: int,
     size: float | None = None,
 ) -> tuple[tuple[Stack, ...], dict[str, str]]:
-    """Return the same on a batch that was read.
+    """Return what each kind of residual branch adds, layer by layer, on states that all layers share.
 
-    `size` is the root mean square of the noise, with a sign; left out, that with which each stream begins.
+    Args:
+        model: trained module, left as it was; batch normalisation uses its running statistics.
+        taken: inputs of the forward; they set the shape of the states.
+        probe: the states: "noise", normal, or "states", those before the middle layer in an ordinary forward.
+        blocks: patterns of module names, as in `dl.find_branches`.
+        seed: of the noise.
+        size: root mean square of the noise, with a sign; left out, that with which each stream begins.
+
+    Returns:
+        Two stacks per kind of branch, and then, by the name of a kind, the reason why it has none. The first
+        stack, named as the kind, is the response (L, ...), of the shape of the stream after the first axis:
+        what the branch adds less its mean over states. The second, "..., mean", is that mean (L, d). Biases
+        sit in the mean. It says little of how layers differ, and would outweigh the response.
+
+    Raises:
+        ValueError: for a model without residual branches, or one whose path depends on its states; and where
+            a branch adds numbers that are not finite.
+
+    Not checked: whether states of this kind occur in the network. Noise has no directions that stand out.
     """
     trace = record(model, taken, trained=True)
     found = layout(trace, blocks)
