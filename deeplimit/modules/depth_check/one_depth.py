@@ -492,9 +492,13 @@ def _aligned(total: torch.Tensor, squares: float, cosines: Sequence[float] | Non
     if cosines and min(cosines) > PARALLEL:
         # Which coordinates are large is known to be the same in all, so it says nothing about the sum's size.
         return Alignment(math.sqrt(mean / squares), 0.0, sum(cosines) / len(cosines))
+    # Of few channels the scatter is known badly. Sums of what weights give to as many inputs as there are
+    # channels have that many independent squares in each.
+    count = channels.numel()
+    least = 1 / math.sqrt(2 * count * max(1, min(count, total.numel() // max(count, 1))))
     error = (
-        float(channels.std()) / mean / math.sqrt(channels.numel()) / 2
-        if mean > 0 and channels.numel() > 1
+        max(float(channels.std()) / mean / math.sqrt(count) / 2, least)
+        if mean > 0 and count > 1
         else math.inf
     )
     return Alignment(math.sqrt(mean / squares), error, sum(cosines) / len(cosines) if cosines else None)

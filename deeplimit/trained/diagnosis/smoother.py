@@ -2,7 +2,7 @@
 
 Means of groups are removed first (restricted likelihood), so neither a common part of all layers nor layers
 that are merely of one kind can pass as a trend. What is left is compared by BIC: independent layers, trends
-of three kernels with noise, and fractional noise.
+of three kernels with noise, moving averages, and fractional noise.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ LENGTHS, SHARES = 14, 33
 """How many lengths and noise shares the likelihood is tried at before it is refined."""
 ROUND_OFF = 1e-14
 """Share of the layers' squares below which what their mean leaves is round-off of sums: all are equal."""
-KERNELS = ("smooth", "matern", "rough")
+KERNELS = ("smooth", "matern", "rough", "moving")
 """Kernels that are fitted, each with noise; `Model` says which they are."""
-SMOOTH, ROUGH = ("smooth", "matern"), ("rough", "fractional")
+SMOOTH, ROUGH = ("smooth", "matern"), ("rough", "moving", "fractional")
 """Processes with a smooth trend, and those without, between which `smoother_by` decides."""
 
 
@@ -42,7 +42,8 @@ class Model:
 
     Attributes:
         name: "independent", "smooth" (squared exponential kernel), "matern" (Matérn-3/2), "rough"
-            (exponential kernel), each kernel with noise, or "fractional".
+            (exponential kernel), "moving" (moving average: triangular kernel), each kernel with noise, or
+            "fractional".
         noise: share of noise in the covariance of a kernel; 1 for independent layers, 0 for fractional noise.
         length: of the kernel, in layers; None without one.
         hurst: of fractional noise; None for the others.
@@ -114,6 +115,8 @@ def kernel(name: str, depth: int, length: float) -> np.ndarray:
         row = np.exp(-(lag**2) / 2)
     elif name == "matern":
         row = (1 + math.sqrt(3) * lag) * np.exp(-math.sqrt(3) * lag)
+    elif name == "moving":
+        row = np.maximum(1 - lag, 0.0)
     else:
         row = np.exp(-lag)
     matrix: np.ndarray = linalg.toeplitz(row)

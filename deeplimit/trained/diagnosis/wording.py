@@ -139,6 +139,8 @@ def _slow_energy(e: Evidence) -> str:
 def _best_rough(e: Found) -> str:
     """Return the rough process that fits best."""
     best = min((m for m in e.models.models if m.name in ROUGH), key=lambda model: model.deviance)
+    if best.name == "moving":
+        return f"a moving average of {best.length or 1:.2g} layers with noise"
     if best.hurst is None:
         return "an exponential kernel with noise"
     return f"fractional noise with Hurst index {best.hurst:.2f}"
