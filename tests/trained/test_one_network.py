@@ -169,3 +169,29 @@ def test_neighbours_of_a_smooth_trend_are_no_twins(length):
     start, end = torch.randn(2, 6, 6, generator=stream, dtype=torch.float64)
     smooth = torch.cos(1.5 * times) * start + torch.sin(1.5 * times) * end
     assert copied_groups(LayerGram.of(Stack("A", smooth))) == []
+
+
+def moving_average(weights, depth, seed):
+    """Layers that are means of the independent ones around them."""
+    drawn = torch.randn(depth + len(weights) - 1, 8, 8, generator=torch.Generator().manual_seed(seed))
+    return sum(weight * drawn[place : place + depth] for place, weight in enumerate(weights))
+
+
+@pytest.mark.parametrize("weights", [(1, 1), (1, 1, 1), (1, 0.6, 0.3)])
+@pytest.mark.parametrize("depth", [12, 24, 48])
+def test_layers_that_remember_few_others_are_no_smooth_trend(weights, depth):
+    """Each was "a smooth trend" in 50 of 50 networks; correlations are exactly 0 beyond two layers."""
+    for seed in range(3):
+        found = LayerStatistics.of(Stack("A", moving_average(weights, depth, seed)))
+        assert found.verdict.code in ("rough", "cannot tell")
+    if weights == (1, 1):
+        assert found.verdict.code == "rough"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_their_twin_is_a_smooth_trend_beside_noise_of_its_size(seed):
+    generator = torch.Generator().manual_seed(seed)
+    times = (torch.arange(24.0)[:, None, None] + 0.5) / 24
+    trend = sum(torch.randn(8, 8, generator=generator) * torch.cos(k * torch.pi * times) for k in range(3))
+    noise = torch.randn(24, 8, 8, generator=generator)
+    assert LayerStatistics.of(Stack("A", trend + 0.5 * noise)).verdict.code == "smooth trend"

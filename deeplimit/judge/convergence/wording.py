@@ -236,7 +236,8 @@ OF_THE_NUMBERS: Sentences[Numbers] = {
     ),
     "tails_are_heavy": lambda n: (
         f"the per-path errors have kurtosis {n.kurtosis.max():.0f} (over {HEAVY:g}): a few paths dominate."
-        " Standard errors are too small, and the interval allows for it; take more paths."
+        " Standard errors are too small, and the interval allows for some of it; take deeper networks, whose"
+        " errors have more terms, or many more paths."
     ),
     "reference_is_coarse": lambda n: (
         f"the reference solution's error, about {n.reference_error:.1e}, is close to the smallest error"

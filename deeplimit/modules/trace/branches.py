@@ -39,6 +39,7 @@ from deeplimit.modules.trace.recording import (
     Trace,
     edges_with_gradient,
     kind,
+    matrix,
 )
 from deeplimit.modules.trace.side_effects import undisturbed
 
@@ -390,6 +391,12 @@ def _nothing_found(trace: Trace, blocks: str | Sequence[str] | None) -> str:
         where += (
             f" {hidden} of them ran where autograd records nothing or values cannot be read (torch.no_grad, a"
             " detached input, a reversible network's layers, torch.func.vmap): measure it without that."
+        )
+    flat = [name for name, shape in trace.shapes.items() if len(shape) > 1 and not matrix(shape)]
+    if flat and not trace.projections:
+        where += (
+            f" {flat[0]} has shape {tuple(trace.shapes[flat[0]])}, read as a gain: no branch is seen in"
+            " streams or hidden layers of width 1; take a width of 2 or more."
         )
     gated = _gated(Graph(trace))
     if gated:

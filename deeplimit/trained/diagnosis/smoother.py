@@ -219,8 +219,9 @@ def compare_models(gram: LayerGram, equal_sizes: bool = False) -> ModelCompariso
     products = basis.T @ blocks.mean(axis=0) @ basis
     if not np.trace(products) > ROUND_OFF * np.trace(blocks.mean(axis=0)):
         raise ValueError(
-            "models need layers that differ, but all layers of a group are equal; leave such weights out, or"
-            " take them after training."
+            "models need layers that differ in more than their sizes, but all layers of a group are equal"
+            f"{' once each is divided by its size' * equal_sizes}; leave such weights out, or take them after"
+            " training."
         )
     products = products * (basis.shape[1] / np.trace(products))
     independent = float(_deviance(np.ones(basis.shape[1]), np.diagonal(products)))
