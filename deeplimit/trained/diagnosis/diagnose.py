@@ -94,7 +94,9 @@ def diagnose(
             shape differs between depths, for numbers that are not finite, for files that hold code, and for
             arguments of several depths given for one network, or the other way round.
 
-    Not checked: that the networks were trained in the same way, and that training has converged.
+    Not checked: that the networks were trained in the same way, that training has converged, and that the
+    trends of several depths are one function: verdicts say how layers scale (`fitted_limit(...).compare()`
+    measures whether networks approach the deepest one's equation).
 
     Examples:
         >>> import torch, deeplimit as dl
