@@ -99,8 +99,8 @@ class ModelComparison:
 
     @property
     def trend(self) -> Model:
-        """The best model with a kernel and noise: what denoises."""
-        return next(model for model in self.models if model.length is not None)
+        """The best model with a kernel and noise: what denoises. A moving average is noise as a whole."""
+        return next(model for model in self.models if model.length is not None and model.name != "moving")
 
 
 def kernel(name: str, depth: int, length: float) -> np.ndarray:
