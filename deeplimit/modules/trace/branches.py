@@ -105,9 +105,8 @@ class Part:
     hooked: str = ""
     scaled: tuple[str, ...] = ()  # the biases that a gain or a normalisation after them scales
     outer: float = 1.0  # numbers, with their signs, that scale the sum of branches which holds the update
-    additions: float = (
-        1.0  # how often it is added, on average: by a velocity that forgets nothing, later again
-    )
+    # How often it is added, on average: by a velocity that forgets nothing, in later layers again.
+    additions: float = 1.0
 
 
 @dataclass(frozen=True)
