@@ -401,7 +401,7 @@ def _of_velocities(branches: Sequence[BranchScaling]) -> Iterator[str]:
         elif last > 1 - EXACT:
             yield (
                 f"{scaling.kind}: adds to a velocity that forgets nothing, as momenta of leapfrog steps do."
-                " Each update is added in all later layers, in half of all on average: update and exponent are"
+                " Each update is added in all later layers, half of all on average: update and exponent are"
                 " those of all these additions together."
             )
         elif last:
