@@ -98,3 +98,10 @@ def test_modules_have_slopes_too():
 def test_a_sampler_whose_weights_are_nearly_all_zero_is_tried():
     """None of the trial entries at width 1 was drawn, and a kurtosis of 0/0 was asked for."""
     assert dl.compare_laws(dl.res1(1, "tanh", weights=sparse(1e-3)), draws=256).verdict != "another law"
+
+
+def test_a_root_of_many_is_kept_by_layers_of_shaped_networks():
+    """Their neighbours are roots of that kind: of others a layer is far, and seemed 19 times too coarse."""
+    start = torch.tensor([[[1.0, 0.0], [0.6, 0.8]]])
+    network = dl.shaped_mlp(2, slopes=(1.0, -1.0))
+    assert coarse(network, start).steepness < STEEP
