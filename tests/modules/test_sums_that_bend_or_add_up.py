@@ -134,3 +134,38 @@ def test_layers_that_undo_each_other_say_little_by_one_update():
     assert report.verdict == "cannot tell"
     assert report.branches[0].neighbours == pytest.approx(-0.5, abs=0.1)
     assert any("undo each other" in said for said in report.reservations)
+
+
+def test_a_first_state_that_every_layer_reads_is_no_function_of_the_sum_before():
+    """What a stem makes of an input without a gradient depends on parameters alone, as autograd sees it."""
+
+    class Mixed(Net):
+        def forward(self, x):
+            first = x = self.layers[0](x)
+            for layer in self.layers[1:]:
+                x = 0.9 * x + 0.1 * first
+                x = x + len(self.layers) ** -0.5 * layer(torch.tanh(x))
+            return x
+
+    report = dl.check_depth(Mixed, (4, 8, 16, 32), batch=X, expected=0.5, seed=3)
+    assert report.streams[0].meaning not in (BENT, DYING)
+    assert max(report.streams[0].mixed) > 0.02
+
+
+def test_layers_of_a_fractional_law_are_right_at_their_own_index():
+    """Updates fall like depth^-0.7, and their sum grows like the power 0.7 of their number."""
+
+    def factory(depth):
+        net = Net(depth)
+        dl.init.sample_([layer.weight for layer in net.layers], dl.FractionalBrownian(0.7), exponent=0.2)
+        return net
+
+    right = dl.check_depth(factory, (4, 8, 16, 32), batch=X, expected=0.7, seed=3)
+    assert not right.findings
+    wrong = dl.check_depth(factory, (4, 8, 16, 32), batch=X, expected=0.5, seed=3)
+    assert wrong.verdict != "as expected"
+
+
+def test_a_small_part_in_common_is_not_recommended_as_it_is():
+    found = dl.recommend(lambda depth: Net(depth, act=functional.elu), 64, batch=X, depths=(4, 8, 16, 32))
+    assert found.verdict == "cannot tell"
