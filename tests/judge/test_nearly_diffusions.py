@@ -1,11 +1,16 @@
 """`identify` where exponents are nearly 1/2: no SDE is named whose own exponent is surely another one."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import deeplimit as dl
 from deeplimit.common.verdict import BlockLimitVerdict
+from deeplimit.judge.block_limit.scaling import Power
+from deeplimit.judge.block_limit.verdict import Evidence
 
 X = torch.randn(2, 8, generator=torch.Generator().manual_seed(0))
 
@@ -53,3 +58,16 @@ def test_an_exponent_that_is_nearly_one_half_is_named():
     report = dl.identify(lambda depth: [Block(depth**-0.43) for _ in range(depth)], X, depths=(8, 16, 32, 64))
     assert report.rule == "has_another_exponent"
     assert report.verdict == "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("slopes", "creeps"),
+    [((0.06, 0.06, 0.06), True), ((0.08, 0.06, 0.04), False), ((0.02, 0.02, 0.02), False)],
+)
+def test_a_wrong_exponent_stays_where_the_error_of_a_sum_over_steps_falls(slopes, creeps):
+    """Slopes are powers of the sum between 4, 8, 16 and 32 layers; their mean is known to 0.01."""
+    sizes = np.exp(np.cumsum([0, *slopes]) * np.log(2))
+    taken = tuple(SimpleNamespace(blocks=4 * 2**k, apart=np.full(9, s**2)) for k, s in enumerate(sizes))
+    mean = float(np.mean(slopes)) - 0.5
+    seen = SimpleNamespace(size=Power(mean, mean - 0.01, mean + 0.01), is_independent=True, taken=taken)
+    assert Evidence.noise_creeps.fget(seen) == creeps

@@ -137,17 +137,22 @@ def test_layers_that_undo_each_other_say_little_by_one_update():
 
 
 def test_a_first_state_that_every_layer_reads_is_no_function_of_the_sum_before():
-    """What a stem makes of an input without a gradient depends on parameters alone, as autograd sees it."""
+    """What an embedding makes of tokens depends on parameters alone, as autograd sees it."""
 
     class Mixed(Net):
-        def forward(self, x):
-            first = x = self.layers[0](x)
-            for layer in self.layers[1:]:
+        def __init__(self, depth):
+            super().__init__(depth)
+            self.stem = nn.Embedding(11, WIDTH)
+
+        def forward(self, tokens):
+            first = x = self.stem(tokens)
+            for layer in self.layers:
                 x = 0.9 * x + 0.1 * first
                 x = x + len(self.layers) ** -0.5 * layer(torch.tanh(x))
             return x
 
-    report = dl.check_depth(Mixed, (4, 8, 16, 32), batch=X, expected=0.5, seed=3)
+    tokens = torch.arange(24).reshape(4, 6) % 11
+    report = dl.check_depth(Mixed, (4, 8, 16, 32), batch=tokens, expected=0.5, seed=3)
     assert report.streams[0].meaning not in (BENT, DYING)
     assert max(report.streams[0].mixed) > 0.02
 
