@@ -126,7 +126,7 @@ def test_first_variations_grow_with_the_time_that_states_spend_near_zero():
 @pytest.mark.nightly
 @pytest.mark.statistical
 def test_narrow_networks_approach_their_limit_in_probability_alone():
-    """Of width 3 errors have no mean; their medians, which `compare` takes, have the order 1/2."""
+    """Errors of width 3 have no mean square; their medians, which `compare` takes, have the order 1/2."""
     narrow = dl.compare(network("identity", width=3), paths=2000)
     assert narrow.predicted_rate is None
     assert narrow.average == "median"

@@ -546,7 +546,7 @@ def _slower_part(estimated: Estimated) -> Fit | None:
 
 
 CANCELLED = 2.0
-"""Errors so many times smaller than the distance to the limit's scheme are not that and something less."""
+"""Where the distance to the limit's scheme is more than this many times the error, the parts cancel."""
 OF_DISTANCES = 0.02
 """What corrections at small depths move orders of distances to a scheme by: 0.013 to 0.015 in the mean of 40
 calls each with depths 16 to 256, for Euler's scheme beside Milstein's on three equations."""
