@@ -597,6 +597,10 @@ class Orders:
         return bool(self.weights[SIZES >= LARGEST_SIZE].sum() > 0.5 and np.ptp(slopes) > SPREAD)
 
 
+UNLIKELY = 1e-9
+"""Of many offsets those are left out that have less than this part of the likeliest one's weight."""
+
+
 def mixture_of_orders(
     depths: np.ndarray,
     logs: np.ndarray,
@@ -605,12 +609,13 @@ def mixture_of_orders(
     degrees: float,
     offsets: np.ndarray | None = None,
     scatters: Sequence[float] = (MODEL_ERROR,),
+    shares: np.ndarray | None = None,
 ) -> Orders:
     """Return the order's distribution.
 
-    `offsets` (o, m) are equally likely, and one of them is part of `logs`; left out, there is none.
-    `scatters` are standard deviations that single levels may have beside the sampling error; they are
-    integrated over, each as likely as its inverse.
+    One of the `offsets` (o, m) is part of `logs`, with the probabilities `shares` (o,), or all alike; left
+    out, there is none. `scatters` are standard deviations that single levels may have beside the sampling
+    error; they are integrated over, each as likely as its inverse.
     """
     ratio = depths / corrections.anchor
     bend = sum(np.outer(ratio, ratio) ** -s for s in corrections.powers)
@@ -621,11 +626,10 @@ def mixture_of_orders(
     design = np.stack([np.ones(len(depths)), -np.log(depths / depths[0])], axis=1)
     fits = data.regress(design, np.zeros((1, len(depths))) if offsets is None else offsets)
     prior = (corrections.prior * np.log(SIZES) + np.log(loose)[:, None]).ravel()
-    likelihood = fits.log_likelihoods - prior[:, None]
+    likelihood = fits.log_likelihoods - prior[:, None] + (0.0 if shares is None else np.log(shares))
     weights = np.exp(likelihood - special.logsumexp(likelihood))
     scales = np.broadcast_to(np.sqrt(fits.covariances[:, 1, 1])[:, None], weights.shape)
-    orders = StudentMixture(
-        weights.ravel(), fits.coefficients[:, 1, :].ravel(), scales.ravel(), float(degrees)
-    )
+    kept = weights >= (0.0 if shares is None else UNLIKELY * weights.max())
+    orders = StudentMixture(weights[kept], fits.coefficients[:, 1, :][kept], scales[kept], float(degrees))
     weights = weights.sum(axis=1).reshape(len(loose), len(SIZES))
     return Orders(orders, weights.sum(axis=0), float(weights.sum(axis=1) @ loose))

@@ -44,16 +44,16 @@ def test_intervals_cover_the_order_as_often_as_they_say():
 
 
 def test_intervals_of_few_paths_cover_and_their_slopes_have_errors_of_that_size():
-    """110 calls, intervals of 80 %: a right one misses more than 41 times with probability 1e-5."""
+    """60 calls, intervals of 80 %: a right one misses more than 27 times with probability 1e-5."""
     random, steps, missed = np.random.default_rng(3), 2 ** np.arange(3, 8), 0
-    for _ in range(110):
+    for _ in range(60):
         luck = np.abs(random.standard_normal((8, 1)))
         errors = luck * np.exp(0.3 * random.standard_normal((8, 5))) * steps**-0.5
         found = dl.order(errors, steps, confidence=0.8)
         low, high = found.rate_interval
         missed += not low < 0.5 < high
         assert (np.abs(found.local_slopes - 0.5) < 10 * found.local_slope_errors).all()
-    assert missed <= 41
+    assert missed <= 27
 
 
 def test_errors_that_level_off_have_a_floor_and_those_that_do_not_have_none():
@@ -74,6 +74,32 @@ def test_of_errors_that_grow_no_share_remains():
     assert (report.verdict, report.rule) == ("levels off", "are_flat")
     assert report.rate_interval[1] < 0
     assert math.isnan(report.floor_upper)
+
+
+@pytest.mark.parametrize(("order", "share"), [(0.5, 1.0), (0.5, -1.0), (1.0, 2.0), (2.0, 3.0)])
+def test_corrections_of_half_a_power_are_among_what_an_interval_allows(order, share):
+    """Of seeds 0 to 19, 15 to 20 are covered; of whole powers alone or as sums of logarithms 6 to 14.
+
+    By chance alone fewer than 11 come with 1e-4 where 19 of 20 should, in a run that is the same every time.
+    """
+    found = []
+    for seed in range(20):
+        stream = np.random.default_rng(seed)
+        shared, own = stream.standard_normal((400, 1)), stream.standard_normal((400, len(STEPS)))
+        errors = np.exp(0.5 * shared + 0.2 * own) * STEPS**-order * (1 + share * STEPS**-0.5)
+        found.append(dl.order(errors, STEPS))
+    assert sum(each.rate_interval[0] <= order <= each.rate_interval[1] for each in found) >= 15
+    wrong = order - 0.35
+    assert not any(each.rate_interval[0] <= wrong <= each.rate_interval[1] for each in found)
+
+
+def test_a_floor_is_stated_where_errors_fell_before_it_though_their_last_order_is_below_0():
+    stream = np.random.default_rng(0)
+    shared, own = stream.standard_normal((400, 1)), stream.standard_normal((400, 6))
+    steps = np.array([8, 16, 32, 64, 128, 256])
+    report = dl.order(np.exp(0.5 * shared + 0.2 * own) * np.hypot(1.0 / steps, 0.02), steps)
+    assert (report.verdict, report.rule) == ("levels off", "level_off")
+    assert report.floor_lower > 0.8
 
 
 def test_one_vector_of_errors_has_no_sampling_noise():

@@ -26,8 +26,6 @@ from deeplimit.statistics.solver_errors import ErrorOrder, either, fit_errors
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-POWERS = (0.5, 1.0, 2.0)
-"""Powers of the corrections of numbers of unknown origin: those of a solver's errors are whole."""
 OF_A_PART = 0.0
 """Prior of these corrections for what is left of errors: with 1/4 88 % of 120 intervals of Euler's scheme at
 small noise covered 1/2, with 0 they are 95 %."""
@@ -279,7 +277,7 @@ def _gathered(
     interval = (math.nan, math.nan)
     finite = bool(np.isfinite(values).all())
     if finite and levels >= LEAST_LEVELS and len(kept) >= (1 if single else levels + 3):
-        fit = fit_errors(kept[:, :levels], steps[:levels], exact=single, powers=POWERS, scatters=SCATTERS)
+        fit = fit_errors(kept[:, :levels], steps[:levels], exact=single, halves=True, scatters=SCATTERS)
         if not single and levels > LEAST_LEVELS:
             whole, fit = fit, _with_what_fluctuates(fit, kept[:, :levels], steps[:levels])
             of_a_part = fit is not whole
@@ -300,7 +298,7 @@ def _with_what_fluctuates(fit: ErrorOrder, errors: np.ndarray, steps: np.ndarray
     left = left[(left > 0).all(axis=1)]
     if len(left) < len(steps) + 3:
         return fit
-    part = fit_errors(left, steps[1:], prior=OF_A_PART, powers=POWERS, scatters=SCATTERS)
+    part = fit_errors(left, steps[1:], prior=OF_A_PART, halves=True, scatters=SCATTERS)
     if not part.orders.quantile(1.0 - SURE) > 0:  # what is left is a floor, which others look for
         return fit
     if part.orders.quantile(SURE) < fit.orders.quantile(1.0 - SURE) - rules.FLUCTUATING:
@@ -325,7 +323,7 @@ def _reported(e: OrderEvidence, code: OrderVerdict, rule: str, p: float, confide
     if fit is not None:
         slopes[:, : len(fit.slopes)] = fit.slopes, fit.slope_errors
     # Of errors that grow no share remains.
-    floor = None if fit is None or e.interval[1] < 0 else fit.floor
+    floor = None if fit is None or (e.interval[1] < 0 and rules.grow(e.steps, slopes[0])) else fit.floor
     report = OrderReport(
         verdict=code,
         rule=rule,

@@ -153,6 +153,11 @@ def odd_level(steps: np.ndarray, errors: np.ndarray) -> tuple[int, float] | None
     return (level, factor) if level > 0 and most > 1 else None
 
 
+def grow(steps: np.ndarray, slopes: np.ndarray) -> bool:
+    """Whether errors are larger at the finest of these steps (m,) than at the coarsest, by local orders."""
+    return bool(np.nansum(slopes * np.log(steps[1:] / steps[:-1])) < 0)
+
+
 def keeps_drifting(slopes: np.ndarray, errors: np.ndarray) -> bool:
     """Whether local slopes change in one direction, surely, and at the end no less than before.
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from deeplimit.judge.solver.verdict import odd_level
+from deeplimit.judge.solver.verdict import grow, odd_level
 
 Sentences = Mapping[str, Callable[[Any], str]]
 
@@ -166,7 +166,7 @@ ORDER: Sentences = {
     ),
     "level_off": lambda r: f"{_floor(r)} would remain at infinitely many steps",
     "are_flat": lambda r: (
-        f"the errors {'grow' if r.rate_interval[1] < 0 else 'do not fall'}: the order is at most"
+        f"the errors {'grow' if grow(r.steps, r.local_slopes) else 'do not fall'}: the order is at most"
         f" {r.rate_interval[1]:.3f}"
     ),
     "follow_no_power_law": lambda r: (
