@@ -112,6 +112,8 @@ def factory(value: T, name: str, hint: str) -> T:
     """Return `value` if it makes modules: a function, or their class."""
     if isinstance(value, type) and issubclass(value, torch.nn.Module):
         return value
+    if isinstance(value, torch.nn.Module):
+        raise TypeError(f"{name} must be {hint}; got the module {type(value).__name__} itself.")
     return function(value, name, hint)
 
 

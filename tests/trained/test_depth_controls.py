@@ -43,6 +43,25 @@ def test_the_reading_is_what_the_number_depends_on(evaluate, reading):
     assert report.reading == reading, str(report)
 
 
+@pytest.mark.parametrize(("rest", "reading"), [(1e-4, "largest layers alone"), (0.2, "")])
+def test_a_few_layers_that_do_all_are_named_and_the_others_are_not_said_to_matter(rest, reading):
+    """Two of 64 layers are of size 1 and do not commute; of the wrong twin every layer is needed."""
+    layers = rest * normal(3, DEPTH, WIDTH, WIDTH)
+    layers[20], layers[41] = normal(4, WIDTH, WIDTH), normal(5, WIDTH, WIDTH)
+
+    def last(stacks):
+        h = normal(6, WIDTH, 40)
+        for matrix in stacks["A"]:
+            h = h + torch.tanh(matrix @ h)
+        return h
+
+    mine = last({"A": layers})
+    report = depth_controls({"A": layers}, lambda stacks: 0.1 + (last(stacks) - mine).square().mean())
+    assert report.reading == reading, str(report)
+    assert report.largest == ((20, 41) if reading else ())
+    assert not report.is_as_good("layers in another order")
+
+
 def test_a_network_without_an_error_is_compared_with_what_its_branches_do():
     """An error rate of 0, next to which every other number is infinitely larger."""
     best = sum_of_layers({"A": 0.3 * TREND + NOISE})

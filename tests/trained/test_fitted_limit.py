@@ -240,8 +240,13 @@ class Mixing(nn.Module):
         return h + 0.1 * (h - h.mean(0))
 
 
-MIXING, SINGLE = (
-    {L: nn.Sequential(*(kind() for _ in range(L))) for L in (4, 8, 16)} for kind in (Mixing, Single)
+class Unknown(nn.Module):
+    def forward(self, h):
+        return h + torch.tanh(h) * math.nan
+
+
+MIXING, SINGLE, UNKNOWN = (
+    {L: nn.Sequential(*(kind() for _ in range(L))) for L in (4, 8, 16)} for kind in (Mixing, Single, Unknown)
 )
 
 
@@ -257,6 +262,8 @@ MIXING, SINGLE = (
         ({"weights": weights_of(0.5, 0.5), "batch": torch.ones(5, 3)}, ValueError, "batch"),
         ({"weights": weights_of(0.5, 0.5), "null": Model}, ValueError, "null"),
         ({"null": 3}, TypeError, "null"),
+        ({"weights": {L: [Mixing()] for L in (4, 8, 16)}}, TypeError, "at depth 4"),
+        ({"weights": UNKNOWN, "batch": torch.ones(5, 3)}, ValueError, "finite"),
     ],
     ids=[
         "both kinds",
@@ -268,6 +275,8 @@ MIXING, SINGLE = (
         "batch",
         "null of stacks",
         "null",
+        "lists",
+        "not finite",
     ],
 )
 def test_modules_without_such_a_limit_are_refused(change, error, said, batch):

@@ -75,6 +75,10 @@ def numbers(report):
     ]
 
 
+def without_shuffled(report):
+    return [each for each in numbers(report) if each[0] != "shuffled"]
+
+
 def bits(kept, kind):
     """What is kept of one kind of network, as bytes."""
     return {name: value.tobytes() for name, value in kept[kind].write(kind).items()}
@@ -95,6 +99,41 @@ def test_trained_untrained_and_shuffled_stand_in_one_table(smooth):
     assert max(each.examined.noise for each in trained) < 0.1 < min(each.examined.noise for each in others)
     assert smooth.of("untrained").verdict in ("no trend", "cannot tell")
     assert_refused(lambda: smooth.of("other"), ValueError, "network", "'other'")
+
+
+@pytest.mark.parametrize("seeds", [2, 4])
+def test_networks_that_are_equal_bit_by_bit_count_once_under_whatever_seeds(seeds):
+    """A factory that sets torch's seed makes one network per depth, with which order is never sure."""
+
+    def same(depth):
+        torch.manual_seed(depth)
+        return one_matrix(depth)
+
+    def stretched(model, depth, seed):
+        for parameter in model.parameters():
+            parameter.data.mul_(1.5)
+        return model
+
+    found, one = (dl.study(same, stretched, (8, 12), each, progress=False) for each in (seeds, 1))
+    assert without_shuffled(found) == without_shuffled(one)
+    told = [text for text in found.reservations if "depth 8, 12 " in text]
+    assert len(told) == 1
+    assert not any("depth 8, 12 " in text for text in one.reservations)
+
+
+@pytest.mark.parametrize("silent", [8, 16])
+def test_a_depth_whose_layers_are_copies_is_named_and_the_others_are_judged(silent):
+    def train(model, depth, seed):
+        if depth == silent:
+            for parameter in model.parameters():
+                parameter.data.fill_(0.3)
+        return model
+
+    report = dl.study(one_matrix, train, (8, 12, 16, 20), 2, progress=False)
+    depths = {each.depth for each in report.rows if each.network == "trained"}
+    assert depths == {8, 12, 16, 20} - {silent}
+    assert report.verdict != "copies"
+    assert sum(text.startswith(f"trained networks at L = {silent} are") for text in report.reservations) == 1
 
 
 def test_the_table_the_picture_and_the_file_hold_every_row(smooth, tmp_path):
@@ -274,6 +313,9 @@ REFUSED = [
     row("train", lambda: dl.study(network, 3, (8, 9)), TypeError, "train", "3"),
     row("depths", lambda: dl.study(network, turned, (3, 9)), ValueError, "depths", "3"),
     row("seeds", lambda: dl.study(network, turned, (8, 9), [1, 1]), ValueError, "seeds", "[1, 1]"),
+    row("by depth", lambda: dl.study(network, turned, (8, 9), {8: [1]}), TypeError, "seeds", "{8: [1]}"),
+    row("two arguments", lambda: dl.study(network, lambda model, depth: model, (8, 9)), TypeError, "train"),
+    row("no depth", lambda: dl.study(lambda: network(8), turned, (8, 9)), TypeError, "factory"),
     row("none", lambda: dl.study(network, lambda *given: None, (8, 9)), TypeError, "train", "None"),
 ]
 
@@ -294,11 +336,11 @@ def test_a_class_whose_argument_is_the_depth_is_a_factory():
     with torch.random.fork_rng():
         networks = {depth: network(depth) for depth in (6, 8, 10)}
     with pytest.raises(Called):
-        dl.study(Net, fit, [6, 8], progress=False)
+        dl.study(Net, turned, [6, 8], progress=False)
     with pytest.raises(Called):
         dl.diagnose(networks, batch=torch.ones(1, WIDTH), null=Net)
     with pytest.raises(TypeError, match="factory"):
-        dl.study(networks[6], fit, [6, 8])
+        dl.study(networks[6], turned, [6, 8])
 
 
 @pytest.mark.nightly

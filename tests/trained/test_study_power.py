@@ -135,6 +135,7 @@ def test_a_study_that_cannot_tell_names_them(no_rows):
 REFUSED = [
     row("depths", lambda: dl.study_power([3, 9]), ValueError, "depths", "3"),
     row("seeds", lambda: dl.study_power([8, 9], 0), ValueError, "seeds", "0"),
+    row("far too many", lambda: dl.study_power([8, 9], 10**6), ValueError, "seeds", "1000000"),
     row("objects", lambda: dl.study_power([8, 9], objects="2"), TypeError, "objects", "'2'"),
     row("steps", lambda: dl.study_power([8, 9], steps=-1), ValueError, "steps", "-1"),
     row("scatter", lambda: dl.study_power([8, 9]).half_width(-0.1), ValueError, "scatter", "-0.1"),

@@ -15,6 +15,7 @@ from deeplimit.common import validation
 from deeplimit.common.global_state import by_default
 from deeplimit.common.randomness import Purpose, generator
 from deeplimit.trained.diagnosis.depth_controls_report import (
+    FEW,
     HALF,
     MOVED,
     NEW,
@@ -53,7 +54,8 @@ def depth_controls(
 
     Weights are split into a trend over depth and noise around it (`diagnosis.smoother`). The network is then
     evaluated with its branches off; with the trend alone; with its noise moved to other layers; with new
-    noise of the same covariance; and with whole layers in another order. If new noise does as well as the
+    noise of the same covariance; with whole layers in another order; and, where few layers have nearly all
+    of the squares, with these alone. If new noise does as well as the
     network's, the noise matters by its law alone: it may be read as that of an SDE.
 
     Args:
@@ -117,6 +119,10 @@ def depth_controls(
     for name, draw in random.items():
         numbers = tuple(_number(evaluate, network.with_layers(draw()), name) for _ in range(count))
         found.append(Control(name, numbers))
+    largest = _largest(network, chosen)
+    if largest:
+        alone = {name: _all_but(network.stacks[name], largest) for name in network.off()}
+        found.append(Control(FEW, (_number(evaluate, network.with_layers(alone), FEW),)))
     if halve:
         found.append(Control(HALF, (_number(evaluate, network.halved(), HALF),)))
     report = DepthControls(
@@ -129,11 +135,42 @@ def depth_controls(
         seconds=time.perf_counter() - start,
         versions=versions(),
         reservations=tuple(f"{name} is left as it is: {reason}" for name, reason in network.left_out.items()),
+        largest=tuple(largest),
     )
     hidden = sum(each.values.ndim > 2 for each in chosen.values()) > 1
     if hidden and report.reading in ("", ORDER):
         report = dataclasses.replace(report, reservations=(*report.reservations, UNMATCHED))
     return report.called_by("depth_controls", given)
+
+
+MOST = 0.99
+"""Layers that have this part of all squares of what branches may add are looked at alone, if they are few."""
+FEWEST = 0.5
+"""Few are at most this part of all layers."""
+
+
+def _largest(network: Replaceable, chosen: Mapping[str, Stack]) -> list[int]:
+    """Return the layers that make up `MOST` of the squares, if they are few and stacks have one depth.
+
+    A layer's size is the product of the norms of its matrices, or of all it has where it has none.
+    """
+    measured = [network.measured(name) for name in chosen]
+    if len({each.depth for each in (*measured, *network.stacks.values())}) > 1:
+        return []
+    matrices = [each for each in measured if each.values.ndim > 2] or measured
+    squares = torch.stack([each.values.reshape(each.depth, -1).square().sum(1) for each in matrices])
+    sizes = (squares / squares.sum(1, keepdim=True)).prod(0)
+    order = sizes.argsort(descending=True)
+    parts = sizes[order].cumsum(0) / sizes.sum()
+    count = int((parts < MOST).sum()) + 1
+    return sorted(order[:count].tolist()) if count <= FEWEST * len(sizes) else []
+
+
+def _all_but(each: Stack, kept: list[int]) -> torch.Tensor:
+    """Return layers (L, ...) that are zero but for those kept."""
+    values = torch.zeros_like(each.values)
+    values[kept] = each.values[kept]
+    return values
 
 
 def _network(weights: Any, layers: str | None, batch: Any) -> Replaceable:

@@ -15,12 +15,13 @@ from deeplimit.common.report import Column, Report, Table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-OFF, TREND, MOVED, NEW, ORDER, HALF = (
+OFF, TREND, MOVED, NEW, ORDER, FEW, HALF = (
     "branches off",
     "trend alone",
     "noise in other layers",
     "new noise",
     "layers in another order",
+    "largest layers alone",
     "half the layers",
 )
 READINGS = {
@@ -32,7 +33,8 @@ READINGS = {
         " more than its covariance, such as by its sum over layers"
     ),
     ORDER: "layers may stand in any order, though trend and noise alone do not do as well",
-    "": "neither the trend alone nor other noise does as well: every layer matters as it is",
+    FEW: "a few layers do as well alone, with the branches of all others off: single layers matter",
+    "": "neither the trend alone nor other noise does as well, nor other orders: layers matter as they are",
 }
 """What each reading means, in the order in which they are tried.
 
@@ -95,6 +97,7 @@ class DepthControls(Report):
         depth: number of layers.
         seed, seconds, versions: how it was run.
         reservations: what to know before trusting the numbers.
+        largest: layers, from 0, that have nearly all squares, where they are few.
     """
 
     kind = "depth-controls"
@@ -109,6 +112,7 @@ class DepthControls(Report):
     seconds: Seconds
     versions: dict[str, str]
     reservations: tuple[str, ...] = ()
+    largest: tuple[int, ...] = ()
 
     def control(self, name: str) -> Control | None:
         """Return the control of this name; None if it was not run."""
@@ -144,10 +148,13 @@ class DepthControls(Report):
 
     def _facts(self) -> list[tuple[str, str]]:
         shares = ", ".join(f"{name} {share:.3g}" for name, share in self.noise_share.items())
-        return [
+        told = [
             ("itself", f"{self.original:.4g}, {self.depth} layers"),
             ("noise", f"share of the mean square: {shares}"),
         ]
+        if self.largest:
+            told.append(("largest", f"nearly all squares are in layers {', '.join(map(str, self.largest))}"))
+        return told
 
     def _setting(self) -> list[tuple[str, str]]:
         return [

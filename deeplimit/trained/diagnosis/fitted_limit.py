@@ -145,6 +145,12 @@ def fitted_limit(
                 " Leave it out."
             )
         return _of_modules(weights, modules, batch, null)
+    for depth, each in weights.items():
+        if isinstance(each, (list, tuple)):
+            raise TypeError(
+                f"weights must hold one network per depth; got {validation.named(each)} at depth {depth}."
+                " Give one module, or one dict of stacks, in its place."
+            )
     if batch is not None or null is not None:
         raise ValueError(
             f"{'batch' if null is None else 'null'} is for modules, and weights holds stacks or files. Leave"

@@ -176,6 +176,11 @@ def _check_rows(stack: Stack, states: Tensor, name: str) -> None:
         with validation.noted(f"deeplimit called a block of {name} with one input."):
             alone = block(states[:1].clone())
         together = block(states.clone())[:1]
+        if not (alone.isfinite().all() and together.isfinite().all()):
+            raise ValueError(
+                f"weights must hold modules with finite outputs; a block of {name} returns NaN or infinite"
+                " numbers for the batch. Look whether its parameters are finite."
+            )
         if alone.shape != together.shape or not torch.allclose(alone, together, rtol=LINEAR, atol=LINEAR):
             raise ValueError(
                 f"the blocks of {name} must treat inputs one by one; what one makes of the first depends on"

@@ -61,8 +61,15 @@ def diagnose_network(
     without: tuple[str, ...] = ()
     if null is not None:
         made = [_run(made_by(null, seed + k), **how) for k in range(len(replicates))]
-        reasons_why = dict(made[0].left_out)
-        untrained = _examined(_pooled(made), seed, reasons_why)
+        reasons_why, before = dict(made[0].left_out), _pooled(made)
+        for key in pooled.keys() & before.keys():
+            layers_then, layers_now = len(before[key].products), len(pooled[key].products)
+            if layers_then != layers_now:
+                raise ValueError(
+                    f"null must make the network that weights was before training; {key[0]} has {layers_then}"
+                    f" layers there, and {layers_now} in weights. Make one of the same depth."
+                )
+        untrained = _examined(before, seed, reasons_why)
         if not untrained:
             name, reason = next(iter(reasons_why.items()), ("null", "it has no layers"))
             without = (wording.NO_NULL.format(name, reason.rstrip(".")),)

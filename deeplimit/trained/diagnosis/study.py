@@ -6,7 +6,8 @@ import inspect
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, final
@@ -115,6 +116,17 @@ def study(
     given = {**locals()}
     validation.factory(factory, "factory", "a function of the depth that makes a module")
     validation.function(train, "train", "a function (model, depth, seed) that returns the trained module")
+    if not (validation.takes(train, 3) or _takes_checkpoint(train)):
+        raise TypeError(
+            "train must be a function of (model, depth, seed); got one that takes other arguments."
+        )
+    if not validation.takes(factory, 1):
+        raise TypeError("factory must be a function of the depth alone; got one that takes other arguments.")
+    if isinstance(seeds, Mapping):
+        raise TypeError(
+            f"seeds must be a number of networks per depth, or their seeds; got {validation.named(seeds)}."
+            " All depths have the same ones."
+        )
     if isinstance(seeds, (int, np.integer)) and not isinstance(seeds, bool):
         chosen = tuple(range(validation.integer(seeds, "seeds", minimum=1)))
     else:
@@ -272,14 +284,18 @@ def _module(made: object, argument: str) -> nn.Module:
 
 def _report(plan: Study, every: Sequence[Kept], confidence: float, started: float) -> StudyReport:
     reservations: list[str] = [*_unmoved(every)]
+    every, fewest = _different(every, reservations)
     sweeps: list[Null] = []
     rows: list[StudyRow] = []
     for kind in KINDS:
-        networks = [each[kind] for each in every]
-        troubles = [network.trouble for network in networks if network.trouble]
-        if troubles:
-            sweeps.append(Null(kind, LayersVerdict.COPIES, troubles[0], ()))
+        networks = _unequal([each[kind] for each in every if not each[kind].trouble])
+        troubles = [each[kind] for each in every if each[kind].trouble]
+        if not networks:
+            sweeps.append(Null(kind, LayersVerdict.COPIES, troubles[0].trouble, ()))
             continue
+        if troubles:
+            told = ", ".join(map(str, sorted({each.depth for each in troubles})))
+            reservations.append(f"{kind} networks at L = {told} are left out: {troubles[0].trouble}")
         forms = [[*network.weights] for network in networks]
         if any(form != forms[0] for form in forms):
             raise ValueError(
@@ -298,7 +314,7 @@ def _report(plan: Study, every: Sequence[Kept], confidence: float, started: floa
         rows += _rows(kind, networks, reservations)
     rows += _course(every, reservations)
     objects = len({row.examined.name for row in rows if row.network == TRAINED})
-    reservations += study_power(plan.depths, len(plan.seeds), objects=max(objects, 1)).lacks
+    reservations += study_power(plan.depths, fewest, objects=max(objects, 1)).lacks
     return StudyReport(
         depths=np.array(sorted(plan.depths)),
         seeds=np.array(plan.seeds),
@@ -309,6 +325,36 @@ def _report(plan: Study, every: Sequence[Kept], confidence: float, started: floa
         versions=versions(),
         reservations=tuple(dict.fromkeys(reservations)),
     )
+
+
+def _different(every: Sequence[Kept], reservations: list[str]) -> tuple[list[Kept], int]:
+    """Return the trainings without those that repeat another one of their depth, and the fewest of a depth.
+
+    Networks that are equal bit by bit are one network, however many seeds they are filed under.
+    """
+    different = _unequal([each[TRAINED] for each in every])
+    kept = [each for each in every if any(each[TRAINED] is network for network in different)]
+    counts = Counter(network.depth for network in different)
+    repeated = [
+        depth
+        for depth, seeds in Counter(each[TRAINED].depth for each in every).items()
+        if seeds > counts[depth]
+    ]
+    if repeated:
+        reservations.append(
+            f"at depth {', '.join(map(str, repeated))} several seeds have the same trained network, bit by"
+            " bit, which counts once: see that neither factory nor train sets torch's seed to the same number"
+        )
+    return kept, min(counts.values())
+
+
+def _unequal(networks: Sequence[MeasuredNetwork]) -> list[MeasuredNetwork]:
+    """Return the networks without those that are equal to an earlier one of their depth."""
+    kept: list[MeasuredNetwork] = []
+    for network in networks:
+        if not any(network.depth == one.depth and network.same_as(one) for one in kept):
+            kept.append(network)
+    return kept
 
 
 def _unmoved(every: Sequence[Kept]) -> Iterator[str]:
@@ -359,7 +405,7 @@ def _course(every: Sequence[Kept], reservations: list[str]) -> Iterator[StudyRow
             if any(network.trouble for network in networks):
                 copies.setdefault(kind, []).append(str(depth))
             else:
-                steps.setdefault(int(kind.removeprefix(STEP)), []).extend(networks)
+                steps.setdefault(int(kind.removeprefix(STEP)), []).extend(_unequal(networks))
     for kind, depths in copies.items():
         reservations.append(
             f"{kind}: layers are copies of each other, without an order, at L = {', '.join(depths)}"

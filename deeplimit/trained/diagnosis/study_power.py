@@ -21,6 +21,8 @@ SCATTERS = (0.0, 0.03, 0.1)
 """Relative scatters of a size among networks, for which widths are printed: none is the best case."""
 DOUBLINGS = 4
 """How many depths are proposed at most. Each is twice the one before: the last is 16 times as deep."""
+MOST_SEEDS = 1000
+"""More networks per depth than any study has; widths are computed from a matrix of all of them."""
 DRAWS = 9
 """Draws of scattered sizes, whose median width is given."""
 
@@ -159,7 +161,7 @@ def study_power(depths: Sequence[int], seeds: int = 3, *, objects: int = 1, step
         validation.integer(depth, "every one of depths", minimum=LEAST_LAYERS)
         for depth in validation.depths(depths, at_least=1)
     )
-    count = validation.integer(seeds, "seeds", minimum=1)
+    count = validation.integer(seeds, "seeds", minimum=1, maximum=MOST_SEEDS)
     tested = validation.integer(objects, "objects", minimum=1)
     taken = validation.integer(steps, "steps", minimum=0)
     return StudyPower(
