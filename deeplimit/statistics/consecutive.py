@@ -128,6 +128,12 @@ terms have a p-th moment whose correction is linear in p (Edgeworth), and vanish
 """
 
 
+MOMENTS_OF_HIGH = 3.0
+"""Mean of that share for networks of an order above `TRIPLE_INTEGRALS`, such as schemes of Runge and Kutta:
+their differences are sums of few heavy terms, (ΔB)^5, whose correction vanishes at p = 2. Of 40 intervals of
+RK4 on linear noise 13 lay below 2 without it."""
+
+
 @dataclass(frozen=True)
 class Corrections:
     """Which corrections a power law may have: their powers of 1/L together, and τ^-prior for their size τ.
@@ -298,7 +304,8 @@ def _fitted(found: Differences, corrections: Corrections | None, lost: float) ->
     orders = fit.orders
     if not found.exact and orders.quantile(0.5) > DOUBLE_INTEGRALS:
         if corrections is None:
-            allowed = dataclasses.replace(allowed, prior=min(prior, 0.0))
+            moments = MOMENTS_OF_HIGH if orders.quantile(0.5) > TRIPLE_INTEGRALS else allowed.moments
+            allowed = dataclasses.replace(allowed, prior=min(prior, 0.0), moments=moments)
         elif orders.quantile(0.5) > TRIPLE_INTEGRALS:
             allowed = with_half_a_power(allowed)
         other, its = (logs, covariance) if medians else with_other_moments(sizes, logs, influence, allowed)
