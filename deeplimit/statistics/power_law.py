@@ -300,6 +300,8 @@ class ErrorEstimates:
         is_euler: whether these are errors of an Euler-Maruyama scheme, which fall short of their power law by
             `DEFICITS`/L.
         is_walk: whether these are maxima of a random walk, short of their power law by `WALKS`/√L.
+        is_series: whether corrections at the coarsest depth fall by their own powers of it; else they are of
+            one size there.
         of_one_size: whether both are of about one size at usual coarsest depths: κ is half-normal.
     """
 
@@ -317,6 +319,7 @@ class ErrorEstimates:
     is_euler: bool = False
     of_one_size: bool = False
     is_walk: bool = False
+    is_series: bool = False
 
     @cached_property
     def powers(self) -> tuple[float, ...]:
@@ -350,8 +353,11 @@ class ErrorEstimates:
     @cached_property
     def as_data(self) -> CorrelatedData:
         """Log errors without bias, with a covariance for each size of the correction, `SIZES`."""
-        ratio = float(self.depths[0]) / self.depths
-        correction = sum(np.outer(ratio, ratio) ** power for power in self.powers) / len(self.powers)
+        coarsest = float(self.depths[0])
+        ratio, small = coarsest / self.depths, coarsest**-2.0 if self.is_series else 1.0
+        shares = [small ** (power - self.powers[0]) for power in self.powers]
+        terms = zip(shares, self.powers, strict=True)
+        correction = sum(share * np.outer(ratio, ratio) ** power for share, power in terms) / sum(shares)
         covariances = self.noise + (SIZES**2)[:, None, None] * correction
         return CorrelatedData.of(self.log_errors - self.log_bias, covariances)
 

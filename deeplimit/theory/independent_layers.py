@@ -68,6 +68,7 @@ class IndependentIdentity(Theorem):
                 *((3 * (exponent - 0.5),) if has_kink(network.recursion.activation) else ()),
                 1.0,
             ),
+            is_series=True,
             hypotheses=(
                 Hypothesis.unknown("(A2)", f"the corollary's assumption {A2}"),
                 *of_the_weights(network),

@@ -91,6 +91,8 @@ class Regime:
         second_orders: Powers among them of an independent source of error, which may be larger than the first
             at small depth.
         interfere: Whether those sources may correlate with the first; if not, only their squares add.
+        is_series: Whether these terms are a series in one small number with coefficients of order 1, so that
+            each is smaller than the first by its own power.
         hides: Whether a second source may be many times the first at every depth that can be run. Errors
             that fall nearly as fast as the second then do not reveal the order.
         hypotheses: The statement's assumptions held against this network: none of them fails where it is
@@ -120,6 +122,7 @@ class Regime:
     citations: tuple[str, ...] = ()
     rate_is_bound: bool = False
     moments: bool = True
+    is_series: bool = False
     scheme_rate: float = 0.5
     scheme_corrections: tuple[float, ...] = (1.0,)
     scheme_second_orders: tuple[float, ...] = ()

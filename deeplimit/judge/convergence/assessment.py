@@ -153,6 +153,7 @@ def _estimates(
         coupled.reference_error,
         regime.hides,
         known if is_euler is None else is_euler,
+        is_series=regime.is_series,
     )
 
 
