@@ -59,6 +59,7 @@ REFUSED = {
         {"optimizer": torch.optim.SGD(OTHER.parameters(), lr=1.0)}, TypeError, "optimizer", "SGD",
     ),
     "an optimizer's class": ({"optimizer": torch.optim.SGD}, TypeError, "optimizer", "SGD"),
+    "of the module alone": ({"optimizer": lambda model: None}, TypeError, "optimizer", "depth"),
     "no optimizer made": ({"optimizer": lambda model, depth: 7}, TypeError, "optimizer(model, 2)", "7"),
     "an optimizer of another module": (
         {"optimizer": lambda model, depth: torch.optim.SGD(OTHER.parameters(), lr=1.0)},

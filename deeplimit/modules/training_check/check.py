@@ -285,6 +285,11 @@ def _check_functions(factory: object, optimizer: object, loss: object) -> None:
             f" {validation.named(optimizer)}; for one learning rate at every depth, lambda model, depth:"
             " torch.optim.AdamW(model.parameters(), lr=1e-3)."
         )
+    if not (validation.takes(optimizer, 2) or validation.takes(optimizer, 3)):  # with a width
+        raise TypeError(
+            "optimizer must be a function of a module and its depth, got one that takes other arguments; write"
+            " lambda model, depth: torch.optim.AdamW(model.parameters(), lr=1e-3), say."
+        )
     check_loss(loss)
 
 
