@@ -287,7 +287,7 @@ def _check_functions(factory: object, optimizer: object, loss: object) -> None:
         )
     if not (validation.takes(optimizer, 2) or validation.takes(optimizer, 3)):  # with a width
         raise TypeError(
-            "optimizer must be a function of a module and its depth, got one that takes other arguments; write"
+            "optimizer must be a function of a module and its depth, got one that takes others; write"
             " lambda model, depth: torch.optim.AdamW(model.parameters(), lr=1e-3), say."
         )
     check_loss(loss)
