@@ -176,3 +176,80 @@ def test_a_momentum_that_forgets_nothing_adds_each_force_in_all_later_layers(for
     assert report.verdict == ("as expected" if exponent == 0.5 else "not as expected")
     assert report.branches[0].exponent == pytest.approx(exponent, abs=0.12)
     assert report.branches[0].few is None
+
+
+WRITTEN = {
+    "2x - y + f": lambda x, y, f, kept: 2 * x - y + f,
+    "f + (2x - y)": lambda x, y, f, kept: f + (2.0 * x - y),
+    "x + (x - y) + f": lambda x, y, f, kept: x + (x - y) + f,
+    "2x - y - (-f)": lambda x, y, f, kept: 2 * x - y - (-f),
+    "x + c (x - y) + f": lambda x, y, f, kept: x + kept * (x - y) + f,
+    "c (x - y) + x + f": lambda x, y, f, kept: torch.add((x - y) * kept, x) + f,
+}
+
+
+class SecondOrder(nn.Module):
+    """The state moves on by a share of its last change, and a force, written out in one of several ways."""
+
+    def __init__(self, depth, exponent, written, kept=1.0):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(16, 16, bias=False) for _ in range(depth))
+        self.scale, self.written, self.kept = depth**-exponent, written, kept
+
+    def forward(self, x):
+        before, velocity = x, torch.zeros_like(x)
+        for layer in self.layers:
+            force = self.scale * torch.tanh(layer(x))
+            if self.written == "velocity":
+                velocity = self.kept * velocity + force
+                x = x + velocity
+            else:
+                x, before = WRITTEN[self.written](x, before, force, self.kept), x
+        return x
+
+
+def second_order(written, exponent, kept=1.0):
+    with seeded(3):
+        return dl.check_depth(
+            lambda depth: SecondOrder(depth, exponent, written, kept),
+            (4, 8, 16),
+            batch=torch.randn(8, 16, generator=torch.Generator().manual_seed(1)),
+            expected=0.5,
+            seed=1,
+        )
+
+
+@pytest.mark.parametrize("written", [*WRITTEN])
+def test_a_second_difference_is_a_velocity_in_whatever_way_it_is_written(written):
+    """Its sums, the share that is kept and what is found are those of the velocity written out."""
+    kept = 0.9 if "c" in written else 1.0
+    plain, found = (second_order(each, 1.5, kept) for each in ("velocity", written))
+    (one,), (other,) = plain.branches, found.branches
+    assert other.exponent == pytest.approx(one.exponent, abs=1e-3)
+    assert found.verdict == plain.verdict
+    with seeded(0):
+        parts = dl.find_branches(SecondOrder(6, 1.0, written, kept), torch.randn(4, 16))
+    assert [each.name for each in parts] == [f"layers.{k}" for k in range(6)]
+    assert [each.kind for each in parts] == ["layers.*"] * 6
+
+
+@pytest.mark.parametrize(("exponent", "verdict"), [(1.5, "as expected"), (1.0, "not as expected")])
+def test_second_order_networks_need_one_power_more_than_first_order_ones(exponent, verdict):
+    assert second_order("2x - y + f", exponent).verdict == verdict
+
+
+def test_twice_a_state_less_another_one_is_no_velocity():
+    """2 x - g(x) is a sum of its own: nothing says that g(x) was the state before."""
+
+    class Other(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(4))
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = 2 * x - torch.tanh(layer(x))
+            return x
+
+    with seeded(0):
+        assert len(dl.find_branches(Other(), torch.randn(4, 16))) == 4

@@ -76,6 +76,24 @@ class Product(NamedTuple):
     version: int
     number: Any
 
+    @property
+    def holds(self) -> bool:
+        """Whether the tensor is still what it was."""
+        return self.tensor._version == self.version
+
+
+class Coast(NamedTuple):
+    """A state that moves on by a share of its velocity, x + c v, before a force is added."""
+
+    whole: torch.Tensor
+    x: torch.Tensor
+    velocity: torch.Tensor
+    share: Any
+
+    def kept(self) -> torch.Tensor:
+        """Return what is left of the velocity."""
+        return self.velocity if self.share == 1.0 else self.share * self.velocity
+
 
 class TorchCalls(TorchFunctionMode):
     """Sees every call of a torch function; what it returns is up to `call` and `returned`."""
@@ -85,6 +103,8 @@ class TorchCalls(TorchFunctionMode):
         self.calls = 0
         self.latest_products: deque[Product] = deque(maxlen=PARTS)
         self.latest_sums: deque[tuple[Any, ...]] = deque(maxlen=PARTS)
+        self.latest_changes: deque[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = deque(maxlen=PARTS)
+        self.latest_coasts: deque[Coast] = deque(maxlen=PARTS)
 
     def __torch_function__(
         self,
@@ -96,10 +116,16 @@ class TorchCalls(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "").partition(".")[0]  # an exported module calls add.Tensor
         this, self.calls = Call(self.calls, name), self.calls + 1
-        sum_of_two = spelled_out(name, args, kwargs, self._adds_to) or self._weighted_mean(name, args, kwargs)
+        sum_of_two = (
+            spelled_out(name, args, kwargs, self._adds_to)
+            or self._weighted_mean(name, args, kwargs)
+            or self._second_order(name, args, kwargs)
+        )
         if sum_of_two is not None:
             with self:
                 return sum_of_two()
+        if (coasting := self._coasting(name, args, kwargs)) is not None:
+            return self.returned(this, self._coast(*coasting))
         if name in DROPOUT and isinstance(args[0] if args else kwargs.get("input"), torch.Tensor):
             given = args[0] if args else kwargs["input"]
             share = args[1] if len(args) > 1 else kwargs.get("p", 0.5)
@@ -109,6 +135,8 @@ class TorchCalls(TorchFunctionMode):
         result = self.returned(this, self.call(name, func, args, kwargs, _operands(name, args, kwargs)))
         if name in ADD and not changes(name):
             self.latest_sums.append((result, *args))
+        if name in SUBTRACT and not changes(name) and len(args) == 2 and summable(*args):
+            self.latest_changes.append((result, *args))
         if name in MULTIPLY and not changes(name) and len(args) == 2:
             self.latest_products += [
                 Product(result, tensor, tensor._version, number)
@@ -134,6 +162,62 @@ class TorchCalls(TorchFunctionMode):
             if not changed and summable(x, total) and self._adds_to(total, x):
                 return lambda: x + (total - x) * share
         return None
+
+    def _second_order(
+        self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Callable[[], Any] | None:
+        """Return 2 x - y + f, and x + c (x - y) + f, as v <- c v + f and x <- x + v, where x is y + v.
+
+        Y is the state before x, or x itself at the first layer. None if the call is no such sum.
+        """
+        if name not in ADD | SUBTRACT or changes(name) or kwargs or len(args) != 2:
+            return None
+        for whole, force in (args,) if name in SUBTRACT else (args, args[::-1]):
+            made = next((each for each in self.latest_coasts if each.whole is whole), None)
+            if made is not None and summable(whole, force):
+                return lambda: made.x + (made.kept() - force if name in SUBTRACT else made.kept() + force)
+        return None
+
+    def _coasting(
+        self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[torch.Tensor, torch.Tensor, Any] | None:
+        """Return x, y and c of a call that returns x + c (x - y), or 2 x - y; None if it is another one."""
+        if name not in ADD | SUBTRACT or changes(name) or kwargs or len(args) != 2:
+            return None
+        one, other = args
+        products = {id(each.result): each for each in self.latest_products if each.holds}
+        if name in SUBTRACT:
+            made = products.get(id(one))
+            if (
+                made is None
+                or abs(_value(made.number) - 2.0) > TO_ONE
+                or not self._is_next(made.tensor, other)
+            ):
+                return None
+            return made.tensor, other, 1.0
+        for x, change in ((one, other), (other, one)):
+            made = products.get(id(change))
+            plain = change if made is None else made.tensor
+            for result, state, before in self.latest_changes:
+                if result is plain and state is x and self._is_next(x, before):
+                    return x, before, 1.0 if made is None else made.number
+        return None
+
+    def _is_next(self, x: torch.Tensor, before: Any) -> bool:
+        """Whether a state is another one and one more summand, or that state itself."""
+        added = next((each[1:] for each in self.latest_sums if each[0] is x), ())
+        return summable(x, before) and (
+            before is x or (len(added) == 2 and any(each is before for each in added))
+        )
+
+    def _coast(self, x: torch.Tensor, before: torch.Tensor, share: Any) -> torch.Tensor:
+        """Return x + c (x - before), which is no sum of its own, and remember its velocity."""
+        added = next((each[1:] for each in self.latest_sums if each[0] is x), ())
+        rest = [] if before is x else [each for each in added if each is not before]
+        velocity = rest[0] if rest else x - before
+        whole = x + velocity if share == 1.0 else x + share * velocity
+        self.latest_coasts.append(Coast(whole, x, velocity, share))
+        return whole
 
     def _adds_to(self, total: torch.Tensor, part: torch.Tensor) -> bool:
         """Whether a tensor is the sum of another one and of a few more, by the latest calls.
