@@ -60,8 +60,9 @@ class OrderReport(Report):
         lost, vanished: paths with an error that is not finite, and paths with an error of exactly 0.
         kurtosis: kurtosis of |error|^p at the worst number of steps.
         smallest, resolution: smallest typical error, and size below which errors are round-off.
-        levels: numbers of steps that were fitted, from the coarsest on.
+        levels: numbers of steps that are above round-off, from the coarsest on.
         caveats: names of the rules of what to know before trusting the numbers.
+        left_out: coarsest numbers of steps that follow no power law with the others, and were not fitted.
     """
 
     kind = "order"
@@ -90,6 +91,7 @@ class OrderReport(Report):
     resolution: float
     levels: int
     caveats: tuple[str, ...]
+    left_out: int = 0
 
     @property
     def reason(self) -> str:
@@ -273,17 +275,48 @@ def _gathered(
     if len(kept):
         above = np.median(kept, axis=0) > ROUNDED * epsilon
         levels = len(steps) if above.all() else int(np.argmin(above))
-    fit, of_a_part = None, False
-    interval = (math.nan, math.nan)
+    fit, of_a_part, left_out = None, False, 0
+    interval, local = (math.nan, math.nan), np.empty((2, 0))
     finite = bool(np.isfinite(values).all())
     if finite and levels >= LEAST_LEVELS and len(kept) >= (1 if single else levels + 3):
-        fit = fit_errors(kept[:, :levels], steps[:levels], exact=single, halves=True, scatters=SCATTERS)
-        if not single and levels > LEAST_LEVELS:
-            whole, fit = fit, _with_what_fluctuates(fit, kept[:, :levels], steps[:levels])
+        fit, left_out = _fitted(kept[:, :levels], steps[:levels], single)
+        local = _slopes(kept[:, :levels], steps[:levels], fit, left_out, single)
+        if not single and levels - left_out > LEAST_LEVELS:
+            fitted = slice(left_out, levels)
+            whole, fit = fit, _with_what_fluctuates(fit, kept[:, fitted], steps[fitted])
             of_a_part = fit is not whole
         tail = (1.0 - confidence) / 2
         interval = (fit.orders.quantile(tail), fit.orders.quantile(1.0 - tail))
-    return OrderEvidence(values, kept, steps, levels, single, epsilon, fit, interval, of_a_part)
+    return OrderEvidence(
+        values, kept, steps, levels, single, epsilon, fit, interval, of_a_part, left_out, local
+    )
+
+
+def _fitted(errors: np.ndarray, steps: np.ndarray, single: bool) -> tuple[ErrorOrder, int]:
+    """Return the order of errors (P, m), and how many of the coarsest levels are no part of it.
+
+    Steps beyond a solver's stability have errors of any size. Where all levels together follow no power law,
+    or may level off, and the finer ones do follow one without a floor, that is the order.
+    """
+    whole = _fit(errors, steps, single)
+    if whole.uncertain or whole.floor.probability > rules.DOUBTFUL:
+        for first in range(1, len(steps) - rules.FEWEST_OF_THE_FINE + 1):
+            finer = _fit(errors[:, first:], steps[first:], single)
+            if not finer.uncertain and finer.floor.probability <= rules.DOUBTFUL:
+                return finer, first
+    return whole, 0
+
+
+def _fit(errors: np.ndarray, steps: np.ndarray, single: bool) -> ErrorOrder:
+    return fit_errors(errors, steps, exact=single, halves=True, scatters=SCATTERS)
+
+
+def _slopes(
+    errors: np.ndarray, steps: np.ndarray, fit: ErrorOrder, left_out: int, single: bool
+) -> np.ndarray:
+    """Return local orders of all levels with their standard errors (2, m - 1)."""
+    shown = _fit(errors, steps, single) if left_out else fit
+    return np.array([shown.slopes, shown.slope_errors])
 
 
 def _with_what_fluctuates(fit: ErrorOrder, errors: np.ndarray, steps: np.ndarray) -> ErrorOrder:
@@ -321,7 +354,7 @@ def _reported(e: OrderEvidence, code: OrderVerdict, rule: str, p: float, confide
     standard_errors = errors * spread / np.maximum(mean, 1e-300) / p / math.sqrt(count)
     fit, slopes = e.fit, np.full((2, m - 1), math.nan)
     if fit is not None:
-        slopes[:, : len(fit.slopes)] = fit.slopes, fit.slope_errors
+        slopes[:, : e.local.shape[1]] = e.local
     # Of errors that grow no share remains.
     floor = None if fit is None or (e.interval[1] < 0 and rules.grow(e.steps, slopes[0])) else fit.floor
     report = OrderReport(
@@ -349,6 +382,7 @@ def _reported(e: OrderEvidence, code: OrderVerdict, rule: str, p: float, confide
         resolution=e.resolution,
         levels=e.levels,
         caveats=(),
+        left_out=e.left_out,
     )
     told = tuple(name for name, holds in rules.order_caveats(report, e.of_a_part) if holds)
     return dataclasses.replace(report, caveats=told)

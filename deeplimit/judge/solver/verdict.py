@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ SURE = 0.999
 only the interval that is printed excludes the documented order, one right solver in 40 would be accused."""
 DOUBTFUL = 0.05
 """Probability of such a floor up to which "power law" is said, as in `convergence.verdict`."""
+FEWEST_OF_THE_FINE = 4
+"""Of fewer levels at the fine end a floor cannot be told from a power law."""
 LEAST_LEVELS = 3
 """Two numbers of steps cannot tell a slow order from a floor."""
 FLAT = 0.25
@@ -76,6 +78,8 @@ class OrderEvidence:
         fit: what was fitted; None where nothing could be.
         interval: interval of the order.
         of_a_part: whether that is the order of what paths do not have in common, and not of all.
+        left_out: coarsest levels that were not fitted.
+        local: local orders of all levels, with standard errors (2, m - 1).
     """
 
     errors: np.ndarray
@@ -87,6 +91,8 @@ class OrderEvidence:
     fit: ErrorOrder | None
     interval: tuple[float, float]
     of_a_part: bool = False
+    left_out: int = 0
+    local: np.ndarray = field(default_factory=lambda: np.empty((2, 0)))
 
     @property
     def smallest(self) -> float:
@@ -111,8 +117,12 @@ def order(e: OrderEvidence) -> verdict.RuleByRule[OrderVerdict]:
     yield _UNCLEAR, "are_round_off", e.levels < LEAST_LEVELS
     # The covariance between levels cannot be estimated.
     yield _UNCLEAR, "have_few_paths", not e.single and len(e.kept) < e.levels + 3
-    level_off = e.fit is not None and e.fit.floor.probability > CERTAIN
-    are_flat = e.interval[0] <= 0 and e.interval[1] < FLAT
+    # Errors whose order is surely high have not levelled off: the coarsest of them may be of any size.
+    falls = e.interval[0] > HALF
+    level_off = e.fit is not None and e.fit.floor.probability > CERTAIN and not falls
+    # Where the sign of an error changes on the way no power law is in sight, and the next rules speak.
+    bends = e.fit is not None and e.fit.uncertain
+    are_flat = e.interval[0] <= 0 and e.interval[1] < FLAT and not bends
     round_off = e.smallest < NEAR_ROUND_OFF * e.resolution
     # What remains may be round-off.
     yield _UNCLEAR, "level_off_near_round_off", (level_off or are_flat) and round_off
@@ -180,6 +190,8 @@ def order_caveats(report: Any, of_a_part: bool = False) -> Iterator[tuple[str, b
     yield "slopes_keep_drifting", bool(drifts and report.levels == len(report.steps))
     # Paths with an error of exactly 0 were left out.
     yield "some_paths_vanish", bool(0 < report.vanished < report.paths)
+    # The coarsest levels follow no power law with the others.
+    yield "coarse_levels_are_left_out", report.left_out > 0
     # The finest levels are round-off.
     yield "levels_are_left_out", bool(0 < report.levels < len(report.steps))
     # A few paths make up the mean that is stated.

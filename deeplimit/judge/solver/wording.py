@@ -199,6 +199,10 @@ ORDER_CAVEATS: Sentences = {
     "some_paths_vanish": lambda r: (
         f"{r.vanished} of {r.paths} paths have an error of exactly 0 and are left out of the order."
     ),
+    "coarse_levels_are_left_out": lambda r: (
+        f"errors at {', '.join(map(str, r.steps[: r.left_out]))} steps follow no power law with the others,"
+        " and are left out of the order: steps may be too long there."
+    ),
     "levels_are_left_out": lambda r: (
         f"the order is that of the first {r.levels} numbers of steps; errors at the others are round-off."
     ),
