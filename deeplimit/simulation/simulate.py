@@ -7,7 +7,7 @@ import math
 import numbers
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
@@ -28,6 +28,7 @@ from deeplimit.networks.residual_network import ResidualNetwork, module_network,
 from deeplimit.networks.scheme_network import scheme_network
 from deeplimit.simulation.coupled_errors import COUPLINGS, make_task
 from deeplimit.simulation.recording import Recording
+from deeplimit.simulation.task import Task
 from deeplimit.simulation.trajectories import Trajectories, assembled
 from deeplimit.version import versions
 
@@ -93,8 +94,8 @@ def simulate(
             functions, or whose states are no vectors, takes its own solver in place of a scheme, with no
             limit beside.
         times: Increasing times in [0, 1] at which states are kept, (K,): h_⌊tL⌋ of every depth, and the
-            limit at the last time of the grid that is not later. None for every layer, k/L, or for summaries
-            33 times.
+            limit at the last time of the grid that is not later. Of times that fall into one step one is
+            kept, which a remark says. None for every layer, k/L, or for summaries 33 times.
         keep: "states", or "summaries" for more paths than fit in memory: mean, covariance and quantiles at
             `times`.
         keep_weights: Whether the weights of every layer are returned, too.
@@ -187,6 +188,7 @@ def simulate(
         )
     for name, column in recording.columns:
         arrays[f"times/{name}"] = recording.stops.times_of(column)
+    remarks = (*remarks, *_of_times(recording, times), *_of_reference(task, subject, limited))
     told = f"{number} given, {'all through every network' if together else 'one per path in turn'}"
     facts = {
         "what": subject.name,
@@ -390,6 +392,34 @@ def _reference(reference: object, depths: tuple[int, ...]) -> int | None:
 
 def _tolerance(tolerance: object) -> float | None:
     return None if tolerance is None else validation.real(tolerance, "tolerance", above=0.0, maximum=0.1)
+
+
+def _of_times(recording: Recording, times: Sequence[float] | None) -> Iterator[str]:
+    """Yield what became of times that were asked for and fall into one step of the grid."""
+    if times is None:
+        return
+    fewest = min(len(recording.stops.times_of(column)) for _, column in recording.columns)
+    if fewest < len([*times]):
+        yield (
+            f"Of {len([*times])} times some fall into one step of the grid, which is kept once: {fewest} are"
+            " kept, and `times` says which."
+        )
+
+
+COARSE = 1 / 16
+"""Part of the limit's steps up to which those of the deepest network are few beside them: of a distance that
+falls at order 1 as much is missing, of one of order 1/2 half as much."""
+
+
+def _of_reference(task: Task, subject: _Subject, limited: bool) -> Iterator[str]:
+    """Yield by how much distances of an equation's steps to a limit on a finer grid may be too small."""
+    size, steps = task.grid.size, task.grid.depths[-1]
+    stepped = limited and task.limit.has_schemes and not task.limit.is_exact
+    if stepped and subject.equation is not None and steps > COARSE * size:
+        yield (
+            f"The limit is a scheme on {size} steps: distances of {steps} steps to it are too small by up to"
+            f" {steps / size:.0%}. reference={16 * steps} takes more, and solution= of the equation is exact."
+        )
 
 
 def _times(times: Any) -> tuple[float, ...] | None:

@@ -158,7 +158,7 @@ REPORTS = {
 
 def test_caveats_of_solvers_stay():
     usual = {"reference": "fine steps", "errors": array(4.0, 2.0, 1.0), "local_slope_errors": array(0.0)}
-    usual |= {"rule": "has_its_order", "source": "differences"}
+    usual |= {"rule": "has_its_order", "source": "differences", "left_out": 0}
     reports = [SimpleNamespace(**each, **usual) for each in samples(REPORTS, 60)]
     of = (of_solvers.order_caveats, of_solvers.solver_caveats)
     same("caveats", [[name for name, holds in caveats(each) if holds] for each in reports for caveats in of])

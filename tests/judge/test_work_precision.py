@@ -130,3 +130,15 @@ def test_progress_rises_to_one():
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
     assert len(seen) > 1
+
+
+@pytest.mark.parametrize(("steps", "verdict"), [(64, "cannot tell"), (2, "does not follow the tolerance")])
+def test_an_error_below_every_tolerance_does_not_show_whether_it_follows(steps, verdict):
+    """RK4 on equal steps: with 64 its error is below all that is asked; the twin's, with 2, is not."""
+
+    def equal(equation, x, brownian, tolerance):
+        return torchdiffeq.odeint(equation, x, ENDS, method="rk4", options={"step_size": 1 / steps})[-1]
+
+    report = check(equal, tolerances=[1e-3, 1e-4, 1e-5, 1e-6])
+    assert report.verdict == verdict
+    assert (report.rule == "tolerances_are_met") is (steps == 64)

@@ -482,3 +482,20 @@ def test_the_distance_in_the_table_is_that_of_the_last_states(together):
     gaps = {depth: end - found.limit_states[..., -1, :].double() for depth, end in ends.items()}
     expected = [float(gap.square().sum(dim=-1).mean().sqrt()) for gap in gaps.values()]
     assert found._distances() == pytest.approx(expected, rel=1e-6)
+
+
+def test_times_that_fall_into_one_step_are_kept_once_and_said():
+    asked = [0.0, 0.1, 0.3, 0.31, 1.0]
+    found = dl.simulate(dl.res1(3, "tanh"), depths=[10, 30], paths=2, times=asked)
+    assert found.states[30].shape[1] == len(found.times[30]) == 4
+    assert sum("Of 5 times" in each for each in found.remarks) == 1
+    plain = dl.simulate(dl.res1(3, "tanh"), depths=[10, 30], paths=2, times=[0.0, 0.1, 0.5, 1.0])
+    assert plain.states[10].shape[1] == 4
+    assert not plain.remarks
+
+
+@pytest.mark.parametrize(("reference", "told"), [(None, 1), (1024, 0)])
+def test_a_limit_on_a_grid_that_is_hardly_finer_says_so(reference, told):
+    equation = dl.SDE(lambda t, h: -h, lambda t, h, dB: 0.2 * h * dB, noise="diagonal")
+    found = dl.simulate(equation, torch.ones(1, 1), steps=[16, 64], reference=reference)
+    assert sum("reference=1024" in each for each in found.remarks) == told

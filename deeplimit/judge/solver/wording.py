@@ -117,6 +117,11 @@ WORK: Sentences = {
         f"only {r.levels} of {len(r.tolerances)} tolerances have errors above the reference's own"
         f" ({r.reference_error:.1e}); take looser tolerances, or an equation with solution="
     ),
+    "tolerances_are_met": lambda r: (
+        f"every error is below its tolerance ({r.errors[r.levels - 1]:.2g} at"
+        f" {r.tolerances[r.levels - 1]:.0e}) and hardly falls with it: steps may be short for another reason;"
+        " take finer tolerances"
+    ),
     "hardly_moves": lambda r: (
         f"the error is {r.errors[0]:.2g} at tolerance {r.tolerances[0]:.0e} and {r.errors[-1]:.2g} at"
         f" {r.tolerances[-1]:.0e}"
@@ -358,9 +363,17 @@ SOLVER: Sentences = {
     ),
     "has_its_weak_order": lambda r: (
         f"no interval lies below the documented weak order {r.documented:g}"
-        + ("" if math.isnan(r.functions[0].gap) else ", and means tend to the reference's")
+        + ("" if math.isnan(r.functions[0].gap) else f", and means tend to the reference's{_within(r)}")
     ),
 }
+
+
+def _within(r: Any) -> str:
+    """Return by how much another limit could lie away, of the function whose error is most of it."""
+    open_by = [each.allowed for each in r.functions if each.resolved and math.isfinite(each.allowed)]
+    return f", up to {max(open_by):.2g} that further steps or paths may change" if open_by else ""
+
+
 SOLVER_CAVEATS: Sentences = {
     "reference_is_coarse": lambda r: (
         f"the reference's own error, about {r.reference_error:.1e}, is not far below the finest distance"

@@ -41,12 +41,17 @@ def of_tolerances(report: Any, stays: bool = False) -> verdict.RuleByRule[Tolera
     yield _V.CANNOT_TELL, "runs_are_lost", bool(report.lost > 0)
     # The reference resolves the error at fewer than three tolerances.
     yield _V.CANNOT_TELL, "tolerances_are_few", bool(report.levels < LEAST)
+    fitted = slice(0, report.levels)
+    slow = bool(report.exponent_interval[1] < PROPORTIONAL)
+    # Every error is as small as was asked, so that none shows how the solver takes a finer one.
+    met = bool((report.errors[fitted] <= np.asarray(report.tolerances)[fitted]).all())
+    yield _V.CANNOT_TELL, "tolerances_are_met", met and (slow or stays)
     # The whole interval of the exponent is near 0.
     yield _V.DOES_NOT_FOLLOW, "hardly_moves", bool(report.exponent_interval[1] < FLAT)
     # The finest tolerances change nothing, far above the reference's own error.
     yield _V.DOES_NOT_FOLLOW, "levels_off", stays
     # The whole interval lies below what a controlled error has.
-    yield _V.LAGS, "lags_behind", bool(report.exponent_interval[1] < PROPORTIONAL)
+    yield _V.LAGS, "lags_behind", slow
     # The interval holds exponents of either kind.
     yield _V.CANNOT_TELL, "exponent_is_open", not report.exponent_interval[0] > PROPORTIONAL
     # What remains: the error falls with the tolerance, in proportion or nearly so.
