@@ -78,7 +78,10 @@ def test_the_test_that_is_shown_fails_and_passes_once_fixed(project):
     assert failed.returncode == 1
     assert "blocks.*.mlp.2.weight: std 0.0" in failed.stdout
     file = project / "test_depth.py"
-    file.write_text(file.read_text(encoding="utf-8").replace("GPT", "FixedGPT"), encoding="utf-8")
+    shown = file.read_text(encoding="utf-8").replace(
+        "from models import GPT", "from fixed import FixedGPT as GPT"
+    )
+    file.write_text(shown, encoding="utf-8")
     assert run().returncode == 0
 
 
