@@ -138,7 +138,8 @@ class OrderReport(Report):
             self.p, f"$L^{{{self.p:g}}}$ mean error"
         )
         curve = of_steps("error", mean, self, self.steps, self.errors, self.standard_errors)
-        return [dataclasses.replace(curve, slope=math.nan) if self._of_a_part else curve]
+        # A line through all levels would be neither's.
+        return [dataclasses.replace(curve, slope=math.nan) if self._of_a_part or self.left_out else curve]
 
     @property
     def _of_a_part(self) -> bool:
@@ -147,7 +148,8 @@ class OrderReport(Report):
 
     def _draw(self, axes: Axes) -> None:
         rate = math.nan if self._of_a_part else self.rate
-        draw_levels(axes, self.steps, self.errors, self.standard_errors, rate, self.rate_interval)
+        interval, first = self.rate_interval, self.left_out
+        draw_levels(axes, self.steps, self.errors, self.standard_errors, rate, interval, first)
         of_what = ["of the part that is left at more steps"] if self._of_a_part else []
         title = [self.verdict.capitalize(), *wording.order_line(self), *of_what]
         drawing.label(axes, "steps", "error", title)
@@ -163,9 +165,15 @@ def of_steps(
 
 
 def draw_levels(
-    axes: Axes, steps: np.ndarray, sizes: np.ndarray, errors: np.ndarray, rate: float, interval: Interval
+    axes: Axes,
+    steps: np.ndarray,
+    sizes: np.ndarray,
+    errors: np.ndarray,
+    rate: float,
+    interval: Interval,
+    first: int = 0,
 ) -> None:
-    """Draw sizes (m,) with 95 % bars against numbers of steps, log-log, with the fitted slope."""
+    """Draw sizes (m,) with 95 % bars against numbers of steps, log-log, with the slope from `first` on."""
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     good = np.isfinite(sizes) & (sizes > 0)
@@ -174,9 +182,11 @@ def draw_levels(
         bars = np.minimum(1.96 * np.nan_to_num(errors[good]), 0.9 * shown)
         axes.errorbar(at, shown, yerr=bars, fmt="o", color=MEASURED, ms=4, capsize=4, label="measured (95 %)")
         if math.isfinite(rate):
-            anchor = np.exp(np.mean(np.log(shown) + rate * np.log(at)))
+            fitted = at >= steps[first]
+            anchor = np.exp(np.mean((np.log(shown) + rate * np.log(at))[fitted]))
             told = f"order {rate:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
-            axes.plot(at[[0, -1]], anchor * at[[0, -1]] ** -rate, color=FITTED, label=told)
+            ends = at[fitted][[0, -1]]
+            axes.plot(ends, anchor * ends**-rate, color=FITTED, label=told)
     drawing.depth_ticks(axes, steps.tolist())
     axes.grid(which="major", alpha=0.3)
     drawing.legend(axes)
