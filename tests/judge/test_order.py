@@ -93,7 +93,7 @@ def test_corrections_of_half_a_power_are_among_what_an_interval_allows(order, sh
     assert not any(each.rate_interval[0] <= wrong <= each.rate_interval[1] for each in found)
 
 
-def test_a_floor_is_stated_where_errors_fell_before_it_though_their_last_order_is_below_0():
+def test_a_floor_is_stated_where_errors_fell_before_it():
     stream = np.random.default_rng(0)
     shared, own = stream.standard_normal((400, 1)), stream.standard_normal((400, 6))
     steps = np.array([8, 16, 32, 64, 128, 256])
