@@ -312,7 +312,10 @@ def _fitted(errors: np.ndarray, steps: np.ndarray, single: bool) -> tuple[ErrorO
     if whole.uncertain or whole.floor.probability > rules.DOUBTFUL:
         for first in range(1, len(steps) - rules.FEWEST_OF_THE_FINE + 1):
             finer = _fit(errors[:, first:], steps[first:], single)
-            if not finer.uncertain and finer.floor.probability <= rules.DOUBTFUL:
+            law = not finer.uncertain and finer.floor.probability <= rules.DOUBTFUL
+            octaves = math.log(steps[first] / steps[first - 1])
+            gap = (whole.slopes[first - 1] - finer.orders.quantile(0.5)) * octaves
+            if law and abs(gap) > rules.OF_NO_LAW:
                 return finer, first
     return whole, 0
 
