@@ -314,6 +314,7 @@ REFUSED = [
     row("depths", lambda: dl.study(network, turned, (3, 9)), ValueError, "depths", "3"),
     row("seeds", lambda: dl.study(network, turned, (8, 9), [1, 1]), ValueError, "seeds", "[1, 1]"),
     row("by depth", lambda: dl.study(network, turned, (8, 9), {8: [1]}), TypeError, "seeds", "{8: [1]}"),
+    row("too many", lambda: dl.study(network, turned, (8, 9), 2000, progress=False), ValueError, "seeds"),
     row("two arguments", lambda: dl.study(network, lambda model, depth: model, (8, 9)), TypeError, "train"),
     row("no depth", lambda: dl.study(lambda: network(8), turned, (8, 9)), TypeError, "factory"),
     row("none", lambda: dl.study(network, lambda *given: None, (8, 9)), TypeError, "train", "None"),

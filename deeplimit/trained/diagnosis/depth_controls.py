@@ -55,8 +55,8 @@ def depth_controls(
     Weights are split into a trend over depth and noise around it (`diagnosis.smoother`). The network is then
     evaluated with its branches off; with the trend alone; with its noise moved to other layers; with new
     noise of the same covariance; with whole layers in another order; and, where few layers have nearly all
-    of the squares, with these alone. If new noise does as well as the
-    network's, the noise matters by its law alone: it may be read as that of an SDE.
+    of the squares, with these alone. If new noise does as well as the network's, the noise matters by its law
+    alone: it may be read as that of an SDE.
 
     Args:
         weights: a module; or a dict of stacks A (L, ...), with b (L, d) and delta, () or (L,), where given.

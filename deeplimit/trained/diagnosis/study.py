@@ -154,8 +154,9 @@ def study(
         device=validation.device(device),
     )
     level, started = validation.probability(confidence, "confidence"), time.perf_counter()
+    power = study_power(plan.depths, len(plan.seeds))
     if progress is not False:
-        for lack in study_power(plan.depths, len(plan.seeds)).lacks:
+        for lack in power.lacks:
             logging.getLogger("deeplimit").warning("study: %s.", lack)
     every = Running.checked(workers, executor, store, progress).measure(plan)
     return _report(plan, every, level, started).called_by("study", given)
