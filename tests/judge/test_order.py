@@ -286,3 +286,29 @@ def test_coarse_levels_beyond_stability_are_left_out_and_no_floor_is_found(coars
     twin = dl.order(np.hypot(given, 3 * fine[-1]), steps)
     assert (twin.verdict != "power law", twin.left_out) == (True, 0)
     assert dl.order(0.02 / steps, steps).left_out == 0
+
+
+@pytest.mark.parametrize(
+    ("errors", "rule"),
+    [
+        # An error that changes its sign on the way, and one that is too large at the last level.
+        ([4.1e-4, 1.2e-5, 4.9e-5, 3.9e-5, 2.3e-5], "follow_no_power_law"),
+        ([2.44e-4, 1.53e-5, 9.54e-7, 5.96e-8, 9.51e-9], "may_level_off"),
+    ],
+)
+def test_errors_that_fall_on_the_whole_do_not_level_off(errors, rule):
+    report = dl.order(np.array(errors), [16, 32, 64, 128, 256])
+    assert (report.verdict, report.rule) == ("cannot tell", rule)
+
+
+def test_levels_near_the_law_of_the_finer_ones_are_kept():
+    """A floor as large as the finest error bends all of them; what is left out makes it a power law."""
+    stream, steps = np.random.default_rng(136), np.array([8, 16, 32, 64, 128, 256, 512])
+    luck = stream.standard_normal((100, 1)) + stream.standard_normal((100, 7))
+    report = dl.order(np.exp(0.5 * luck) * np.hypot(1 / steps, 1 / 512), steps)
+    assert (report.verdict, report.left_out) == ("cannot tell", 0)
+
+
+def test_a_floor_at_the_fine_end_leaves_no_coarse_level_out():
+    report = dl.order(np.array([50.0, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3]), [8, 16, 32, 64, 128, 256])
+    assert (report.verdict, report.left_out) == ("levels off", 0)

@@ -226,6 +226,8 @@ def test_a_second_difference_is_a_velocity_in_whatever_way_it_is_written(written
     plain, found = (second_order(each, 1.5, kept) for each in ("velocity", written))
     (one,), (other,) = plain.branches, found.branches
     assert other.exponent == pytest.approx(one.exponent, abs=1e-3)
+    (stream,), (written_out,) = found.streams, plain.streams
+    assert stream.growth == pytest.approx(written_out.growth, rel=1e-3)
     assert found.verdict == plain.verdict
     with seeded(0):
         parts = dl.find_branches(SecondOrder(6, 1.0, written, kept), torch.randn(4, 16))

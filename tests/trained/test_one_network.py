@@ -195,3 +195,14 @@ def test_their_twin_is_a_smooth_trend_beside_noise_of_its_size(seed):
     trend = sum(torch.randn(8, 8, generator=generator) * torch.cos(k * torch.pi * times) for k in range(3))
     noise = torch.randn(24, 8, 8, generator=generator)
     assert LayerStatistics.of(Stack("A", trend + 0.5 * noise)).verdict.code == "smooth trend"
+
+
+def test_a_null_of_another_depth_and_one_that_is_no_function_are_refused() -> None:
+    with torch.random.fork_rng():
+        trained, other = (
+            torch.nn.Sequential(*(torch.nn.Linear(5, 5) for _ in range(depth))) for depth in (16, 12)
+        )
+    with pytest.raises(ValueError, match="null must make the network"):
+        dl.diagnose(trained, null=lambda: other)
+    with pytest.raises(TypeError, match="null must be a function"):
+        dl.diagnose(trained, null=other)  # type: ignore[arg-type]

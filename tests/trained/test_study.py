@@ -121,6 +121,25 @@ def test_networks_that_are_equal_bit_by_bit_count_once_under_whatever_seeds(seed
     assert not any("depth 8, 12 " in text for text in one.reservations)
 
 
+def test_networks_that_are_equal_before_training_count_once_before_it():
+    """One start at each depth, which training by seeds leaves: at step 0 there is one network."""
+
+    def same(depth):
+        torch.manual_seed(depth)
+        return one_matrix(depth)
+
+    def train(model, depth, seed, checkpoint):
+        checkpoint(model, 0)
+        return turned(model, depth, seed)
+
+    found, one = (dl.study(same, train, (8, 12), seeds, progress=False) for seeds in (2, 1))
+    rows, alone = (
+        [row for row in numbers(each) if row[0] in ("untrained", "checkpoint")] for each in (found, one)
+    )
+    assert rows == alone
+    assert not any("same trained network" in text for text in found.reservations)
+
+
 @pytest.mark.parametrize("silent", [8, 16])
 def test_a_depth_whose_layers_are_copies_is_named_and_the_others_are_judged(silent):
     def train(model, depth, seed):
