@@ -407,8 +407,8 @@ def _of_times(recording: Recording, times: Sequence[float] | None) -> Iterator[s
 
 
 COARSE = 1 / 16
-"""Part of the limit's steps up to which those of the deepest network are few beside them: of a distance that
-falls at order 1 as much is missing, of one of order 1/2 half as much."""
+"""Largest ratio of the equation's steps to the limit's that needs no remark. A distance that falls at order 1
+is too small by this part, one of order 1/2 by half of it."""
 
 
 def _of_reference(task: Task, subject: _Subject, limited: bool) -> Iterator[str]:
@@ -417,8 +417,8 @@ def _of_reference(task: Task, subject: _Subject, limited: bool) -> Iterator[str]
     stepped = limited and task.limit.has_schemes and not task.limit.is_exact
     if stepped and subject.equation is not None and steps > COARSE * size:
         yield (
-            f"The limit is a scheme on {size} steps: distances of {steps} steps to it are too small by up to"
-            f" {steps / size:.0%}. reference={16 * steps} takes more, and solution= of the equation is exact."
+            f"The limit is solved on {size} steps: distances of {steps} steps to it are too small, by up to"
+            f" {100 * steps / size:.0f} %. Pass reference={16 * steps} for a finer grid."
         )
 
 

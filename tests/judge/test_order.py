@@ -78,9 +78,9 @@ def test_of_errors_that_grow_no_share_remains():
 
 @pytest.mark.parametrize(("order", "share"), [(0.5, 1.0), (0.5, -1.0), (1.0, 2.0), (2.0, 3.0)])
 def test_corrections_of_half_a_power_are_among_what_an_interval_allows(order, share):
-    """Of seeds 0 to 19, 15 to 20 are covered; of whole powers alone or as sums of logarithms 6 to 14.
+    """Where 95 % are covered, fewer than 13 of 20 have probability 3e-6.
 
-    By chance alone fewer than 11 come with 1e-4 where 19 of 20 should, in a run that is the same every time.
+    As a power among others in the logarithm, three of these cases covered in 10, 6 and 12 of 20.
     """
     found = []
     for seed in range(20):
@@ -88,7 +88,7 @@ def test_corrections_of_half_a_power_are_among_what_an_interval_allows(order, sh
         shared, own = stream.standard_normal((400, 1)), stream.standard_normal((400, len(STEPS)))
         errors = np.exp(0.5 * shared + 0.2 * own) * STEPS**-order * (1 + share * STEPS**-0.5)
         found.append(dl.order(errors, STEPS))
-    assert sum(each.rate_interval[0] <= order <= each.rate_interval[1] for each in found) >= 15
+    assert sum(each.rate_interval[0] <= order <= each.rate_interval[1] for each in found) >= 13
     wrong = order - 0.35
     assert not any(each.rate_interval[0] <= wrong <= each.rate_interval[1] for each in found)
 

@@ -301,3 +301,12 @@ def test_a_sum_that_smoothing_keeps_is_no_ode_where_layers_are_mostly_noise(nois
     assert found.reading == "trend alone"
     said = READINGS[found.reading] if noise < 1 else MOSTLY_NOISE
     assert found.headline == f"{said}."
+
+
+def test_matrices_that_are_never_in_one_layer_leave_no_largest_one():
+    """Every product of a layer's matrices is 0, so that none has a share of their squares."""
+    even = (torch.arange(DEPTH) % 2 == 0).to(torch.float64)[:, None, None]
+    stacks = {"V": even * normal(1, DEPTH, WIDTH, 3), "W": (1 - even) * normal(2, DEPTH, 3, WIDTH)}
+    report = depth_controls(stacks, lambda given: given["V"].square().sum() + given["W"].square().sum())
+    assert report.largest == ()
+    assert report.control("largest layers alone") is None

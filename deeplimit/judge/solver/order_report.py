@@ -289,8 +289,9 @@ def _gathered(
     interval, local = (math.nan, math.nan), np.empty((2, 0))
     finite = bool(np.isfinite(values).all())
     if finite and levels >= LEAST_LEVELS and len(kept) >= (1 if single else levels + 3):
-        fit, left_out = _fitted(kept[:, :levels], steps[:levels], single)
-        local = _slopes(kept[:, :levels], steps[:levels], fit, left_out, single)
+        every = _fit(kept[:, :levels], steps[:levels], single)
+        local = np.array([every.slopes, every.slope_errors])
+        fit, left_out = _without_unstable_levels(every, kept[:, :levels], steps[:levels], single)
         if not single and levels - left_out > LEAST_LEVELS:
             fitted = slice(left_out, levels)
             whole, fit = fit, _with_what_fluctuates(fit, kept[:, fitted], steps[fitted])
@@ -302,13 +303,14 @@ def _gathered(
     )
 
 
-def _fitted(errors: np.ndarray, steps: np.ndarray, single: bool) -> tuple[ErrorOrder, int]:
-    """Return the order of errors (P, m), and how many of the coarsest levels are no part of it.
+def _without_unstable_levels(
+    whole: ErrorOrder, errors: np.ndarray, steps: np.ndarray, single: bool
+) -> tuple[ErrorOrder, int]:
+    """Return the order of errors (P, m), and how many of the coarsest levels are left out; `whole` fits all.
 
     Steps beyond a solver's stability have errors of any size. Where all levels together follow no power law,
     or may level off, and the finer ones do follow one without a floor, that is the order.
     """
-    whole = _fit(errors, steps, single)
     if whole.uncertain or whole.floor.probability > rules.DOUBTFUL:
         for first in range(1, len(steps) - rules.FEWEST_OF_THE_FINE + 1):
             finer = _fit(errors[:, first:], steps[first:], single)
@@ -322,14 +324,6 @@ def _fitted(errors: np.ndarray, steps: np.ndarray, single: bool) -> tuple[ErrorO
 
 def _fit(errors: np.ndarray, steps: np.ndarray, single: bool) -> ErrorOrder:
     return fit_errors(errors, steps, exact=single, halves=True, scatters=SCATTERS)
-
-
-def _slopes(
-    errors: np.ndarray, steps: np.ndarray, fit: ErrorOrder, left_out: int, single: bool
-) -> np.ndarray:
-    """Return local orders of all levels with their standard errors (2, m - 1)."""
-    shown = _fit(errors, steps, single) if left_out else fit
-    return np.array([shown.slopes, shown.slope_errors])
 
 
 def _with_what_fluctuates(fit: ErrorOrder, errors: np.ndarray, steps: np.ndarray) -> ErrorOrder:

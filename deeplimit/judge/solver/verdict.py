@@ -27,11 +27,11 @@ only the interval that is printed excludes the documented order, one right solve
 DOUBTFUL = 0.05
 """Probability of such a floor up to which "power law" is said, as in `convergence.verdict`."""
 OF_NO_LAW = 0.3
-"""Logarithm by which the last level that is left out lies beside the power law of the finer ones, at least. A
+"""Least distance, in logarithms, of the last level that is left out from the power law of the finer ones. A
 floor bends less from one level to the next: of 540 errors with floors of half to twice the finest one, 3 more
 were power laws without it, 1 more is with it, and of 300 stiff equations 263 are power laws (276 without)."""
 FEWEST_OF_THE_FINE = 4
-"""Of fewer levels at the fine end a floor cannot be told from a power law."""
+"""With fewer levels a floor cannot be told from a power law."""
 LEAST_LEVELS = 3
 """Two numbers of steps cannot tell a slow order from a floor."""
 FLAT = 0.25

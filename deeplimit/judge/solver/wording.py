@@ -369,9 +369,9 @@ SOLVER: Sentences = {
 
 
 def _within(r: Any) -> str:
-    """Return by how much another limit could lie away, of the function whose error is most of it."""
-    open_by = [each.allowed for each in r.functions if each.resolved and math.isfinite(each.allowed)]
-    return f", up to {max(open_by):.2g} that further steps or paths may change" if open_by else ""
+    """Return the largest difference of two limits that these means do not exclude, in words."""
+    allowed = [each.allowed for each in r.functions if each.resolved and math.isfinite(each.allowed)]
+    return f" within {max(allowed):.2g}" if allowed else ""
 
 
 SOLVER_CAVEATS: Sentences = {

@@ -82,7 +82,7 @@ class Product(NamedTuple):
         return self.tensor._version == self.version
 
 
-class Coast(NamedTuple):
+class MomentumStep(NamedTuple):
     """A state that moves on by a share of its velocity, x + c v, before a force is added."""
 
     whole: torch.Tensor
@@ -104,7 +104,7 @@ class TorchCalls(TorchFunctionMode):
         self.latest_products: deque[Product] = deque(maxlen=PARTS)
         self.latest_sums: deque[tuple[Any, ...]] = deque(maxlen=PARTS)
         self.latest_changes: deque[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = deque(maxlen=PARTS)
-        self.latest_coasts: deque[Coast] = deque(maxlen=PARTS)
+        self.latest_momentum_steps: deque[MomentumStep] = deque(maxlen=PARTS)
 
     def __torch_function__(
         self,
@@ -119,13 +119,13 @@ class TorchCalls(TorchFunctionMode):
         sum_of_two = (
             spelled_out(name, args, kwargs, self._adds_to)
             or self._weighted_mean(name, args, kwargs)
-            or self._second_order(name, args, kwargs)
+            or self._with_force(name, args, kwargs)
         )
         if sum_of_two is not None:
             with self:
                 return sum_of_two()
-        if (coasting := self._coasting(name, args, kwargs)) is not None:
-            return self.returned(this, self._coast(*coasting))
+        if (arguments := self._momentum_arguments(name, args, kwargs)) is not None:
+            return self.returned(this, self._momentum_step(*arguments))
         if name in DROPOUT and isinstance(args[0] if args else kwargs.get("input"), torch.Tensor):
             given = args[0] if args else kwargs["input"]
             share = args[1] if len(args) > 1 else kwargs.get("p", 0.5)
@@ -163,7 +163,7 @@ class TorchCalls(TorchFunctionMode):
                 return lambda: x + (total - x) * share
         return None
 
-    def _second_order(
+    def _with_force(
         self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Callable[[], Any] | None:
         """Return 2 x - y + f, and x + c (x - y) + f, as v <- c v + f and x <- x + v, where x is y + v.
@@ -173,12 +173,12 @@ class TorchCalls(TorchFunctionMode):
         if name not in ADD | SUBTRACT or changes(name) or kwargs or len(args) != 2:
             return None
         for whole, force in (args,) if name in SUBTRACT else (args, args[::-1]):
-            made = next((each for each in self.latest_coasts if each.whole is whole), None)
+            made = next((each for each in self.latest_momentum_steps if each.whole is whole), None)
             if made is not None and summable(whole, force):
                 return lambda: made.x + (made.kept() - force if name in SUBTRACT else made.kept() + force)
         return None
 
-    def _coasting(
+    def _momentum_arguments(
         self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[torch.Tensor, torch.Tensor, Any] | None:
         """Return x, y and c of a call that returns x + c (x - y), or 2 x - y; None if it is another one."""
@@ -210,13 +210,13 @@ class TorchCalls(TorchFunctionMode):
             before is x or (len(added) == 2 and any(each is before for each in added))
         )
 
-    def _coast(self, x: torch.Tensor, before: torch.Tensor, share: Any) -> torch.Tensor:
+    def _momentum_step(self, x: torch.Tensor, before: torch.Tensor, share: Any) -> torch.Tensor:
         """Return x + c (x - before), which is no sum of its own, and remember its velocity."""
         added = next((each[1:] for each in self.latest_sums if each[0] is x), ())
         rest = [] if before is x else [each for each in added if each is not before]
         velocity = rest[0] if rest else x - before
         whole = x + velocity if share == 1.0 else x + share * velocity
-        self.latest_coasts.append(Coast(whole, x, velocity, share))
+        self.latest_momentum_steps.append(MomentumStep(whole, x, velocity, share))
         return whole
 
     def _adds_to(self, total: torch.Tensor, part: torch.Tensor) -> bool:

@@ -287,8 +287,8 @@ def _check_functions(factory: object, optimizer: object, loss: object) -> None:
         )
     if not (validation.takes(optimizer, 2) or validation.takes(optimizer, 3)):  # with a width
         raise TypeError(
-            "optimizer must be a function of a module and its depth, got one that takes others; write"
-            " lambda model, depth: torch.optim.AdamW(model.parameters(), lr=1e-3), say."
+            "optimizer must be a function of a module and its depth; got one of other arguments. Write lambda"
+            " model, depth: torch.optim.AdamW(model.parameters(), lr=1e-3), say."
         )
     check_loss(loss)
 

@@ -144,7 +144,7 @@ def depth_controls(
 
 
 MOST = 0.99
-"""Layers that have this part of all squares of what branches may add are looked at alone, if they are few."""
+"""Layers with this part of all squares are evaluated alone, if they are few."""
 FEWEST = 0.5
 """Few are at most this part of all layers."""
 
@@ -160,6 +160,8 @@ def _largest(network: Replaceable, chosen: Mapping[str, Stack]) -> list[int]:
     matrices = [each for each in measured if each.values.ndim > 2] or measured
     squares = torch.stack([each.values.reshape(each.depth, -1).square().sum(1) for each in matrices])
     sizes = (squares / squares.sum(1, keepdim=True)).prod(0)
+    if not sizes.sum() > 0:  # no layer has all of its matrices
+        return []
     order = sizes.argsort(descending=True)
     parts = sizes[order].cumsum(0) / sizes.sum()
     count = int((parts < MOST).sum()) + 1

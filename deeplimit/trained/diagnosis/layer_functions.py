@@ -179,7 +179,7 @@ def _check_rows(stack: Stack, states: Tensor, name: str) -> None:
         if not (alone.isfinite().all() and together.isfinite().all()):
             raise ValueError(
                 f"weights must hold modules with finite outputs; a block of {name} returns NaN or infinite"
-                " numbers for the batch. Look whether its parameters are finite."
+                " numbers for the batch. Check that its parameters are finite."
             )
         if alone.shape != together.shape or not torch.allclose(alone, together, rtol=LINEAR, atol=LINEAR):
             raise ValueError(
